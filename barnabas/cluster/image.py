@@ -1,0 +1,95 @@
+"""ClusterImage: the cluster as one member knows it, built from UpdateMetadata alone (KIP-631's image, in small)."""
+
+from __future__ import annotations
+
+from barnabas.cluster.messages import NO_EPOCH, Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
+
+
+class ClusterImage:
+    """Brokers, purgatory pods and topics at one revision.
+
+    A newer leader epoch learned from a logstore (`adopt_leader`) outlives updates that have not caught up with it, so a
+    client is never sent back to a leader that has already refused it (design: no loops on a stale gateway).
+    """
+
+    __slots__ = (
+        "brokers",
+        "cluster_id",
+        "controller_epoch",
+        "partitions_by_topic_id",
+        "purgatories",
+        "revision",
+        "topics_by_id",
+        "topics_by_name",
+    )
+
+    def __init__(self) -> None:
+        self.revision = -1
+        self.cluster_id = ""
+        self.controller_epoch = -1
+        self.brokers: dict[int, Broker] = {}
+        self.purgatories: list[Purgatory] = []
+        self.topics_by_name: dict[str, TopicMetadata] = {}
+        self.topics_by_id: dict[bytes, TopicMetadata] = {}
+        self.partitions_by_topic_id: dict[bytes, dict[int, PartitionMetadata]] = {}
+
+    def apply(self, update: UpdateMetadata) -> bool:
+        """Take an update; False when it is stale and nothing was changed."""
+        if update.controller_epoch < self.controller_epoch:
+            return False
+        if update.revision <= self.revision and not (update.full and update.controller_epoch > self.controller_epoch):
+            return False
+        known = self.partitions_by_topic_id
+        if update.full:
+            self.topics_by_name, self.topics_by_id, self.partitions_by_topic_id = {}, {}, {}
+        for topic_id in update.deleted_topic_ids:
+            self._remove(topic_id)
+        for topic in update.topics:
+            self._put(topic, known.get(topic.topic_id, {}))
+        self.brokers = {broker.node_id: broker for broker in sorted(update.brokers, key=lambda each: each.node_id)}
+        self.purgatories = sorted(update.purgatories, key=lambda each: each.pod_id)
+        self.revision = update.revision
+        self.cluster_id = update.cluster_id
+        self.controller_epoch = update.controller_epoch
+        return True
+
+    def _put(self, topic: TopicMetadata, known: dict[int, PartitionMetadata]) -> None:
+        replaced = self.topics_by_name.get(topic.topic)
+        if replaced is not None and replaced.topic_id != topic.topic_id:
+            self._remove(replaced.topic_id)
+        self.topics_by_name[topic.topic] = topic
+        self.topics_by_id[topic.topic_id] = topic
+        partitions: dict[int, PartitionMetadata] = {}
+        for partition in topic.partitions:
+            adopted = known.get(partition.partition)
+            newer = adopted is not None and adopted.leader_epoch > partition.leader_epoch
+            partitions[partition.partition] = adopted if newer and adopted is not None else partition
+        self.partitions_by_topic_id[topic.topic_id] = partitions
+
+    def _remove(self, topic_id: bytes) -> None:
+        topic = self.topics_by_id.pop(topic_id, None)
+        if topic is None:
+            return
+        self.partitions_by_topic_id.pop(topic_id, None)
+        if self.topics_by_name[topic.topic].topic_id == topic_id:
+            del self.topics_by_name[topic.topic]
+
+    def partition(self, topic_id: bytes, partition: int) -> PartitionMetadata | None:
+        """The newest known state of one partition, or None."""
+        partitions = self.partitions_by_topic_id.get(topic_id)
+        return None if partitions is None else partitions.get(partition)
+
+    def adopt_leader(self, topic_id: bytes, partition: int, leader: int, leader_epoch: int) -> bool:
+        """Believe a logstore that names a newer (leader, epoch) than the image holds; False when it is not newer."""
+        known = self.partition(topic_id, partition)
+        if known is None or leader == NO_EPOCH or leader_epoch <= known.leader_epoch:
+            return False
+        self.partitions_by_topic_id[topic_id][partition] = PartitionMetadata(
+            partition=partition,
+            leader=leader,
+            leader_epoch=leader_epoch,
+            partition_epoch=known.partition_epoch,
+            replicas=known.replicas,
+            in_sync_replicas=known.in_sync_replicas,
+        )
+        return True

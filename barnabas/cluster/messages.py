@@ -1,0 +1,181 @@
+"""What the controller and the members of the cluster say to each other, as plain values for the cores.
+
+Each class mirrors the message of the same name in `protos/controller/v1/{cluster,membership}.proto` and
+`protos/logstore/v1/control.proto`, field by field (a test holds it); `barnabas.runtime.protobuf` converts both ways.
+The meaning of every field is documented there, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+NO_LEADER = -1
+NO_EPOCH = -1
+EPOCH_DURING_DELETE = -2
+
+
+@dataclass(slots=True, frozen=True)
+class Broker:
+    node_id: int
+    data_address: str
+    broker_epoch: int
+    rack: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class Purgatory:
+    pod_id: str
+    address: str
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionMetadata:
+    partition: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: list[int]
+    in_sync_replicas: list[int]
+
+
+@dataclass(slots=True, frozen=True)
+class TopicMetadata:
+    topic: str
+    topic_id: bytes
+    configs: dict[str, str]
+    partitions: list[PartitionMetadata]
+
+
+@dataclass(slots=True, frozen=True)
+class UpdateMetadata:
+    revision: int
+    full: bool
+    cluster_id: str
+    controller_epoch: int
+    brokers: list[Broker]
+    purgatories: list[Purgatory]
+    topics: list[TopicMetadata]
+    deleted_topic_ids: list[bytes] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class LeaderAndIsr:
+    full: bool
+    topics: list[TopicMetadata]
+
+
+@dataclass(slots=True, frozen=True)
+class StopReplicaPartition:
+    topic: str
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    delete: bool
+
+
+@dataclass(slots=True, frozen=True)
+class StopReplica:
+    partitions: list[StopReplicaPartition]
+
+
+@dataclass(slots=True, frozen=True)
+class ControlRequest:
+    """One command of the control channel; exactly one of the last three fields is set."""
+
+    sequence: int
+    controller_epoch: int
+    broker_epoch: int
+    leader_and_isr: LeaderAndIsr | None = None
+    stop_replica: StopReplica | None = None
+    update_metadata: UpdateMetadata | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionError:
+    topic_id: bytes
+    partition: int
+    error_code: int
+
+
+@dataclass(slots=True, frozen=True)
+class ControlResponse:
+    sequence: int
+    error_code: int
+    partition_errors: list[PartitionError] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class Assignment:
+    partition: int
+    broker_ids: list[int]
+
+
+@dataclass(slots=True, frozen=True)
+class NewTopic:
+    topic: str
+    partitions: int
+    replication_factor: int
+    assignments: list[Assignment] = field(default_factory=list)
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class CreateTopicsRequest:
+    topics: list[NewTopic]
+    timeout_ms: int
+    validate_only: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class CreateTopicResult:
+    topic: str
+    topic_id: bytes
+    error_code: int
+    error_message: str = ""
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, frozen=True)
+class CreateTopicsResponse:
+    results: list[CreateTopicResult]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class TopicReference:
+    topic: str
+    topic_id: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteTopicsRequest:
+    topics: list[TopicReference]
+    timeout_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteTopicResult:
+    topic: str
+    topic_id: bytes
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteTopicsResponse:
+    results: list[DeleteTopicResult]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class AllocateProducerIdsRequest:
+    pod_id: str
+
+
+@dataclass(slots=True, frozen=True)
+class AllocateProducerIdsResponse:
+    error_code: int
+    first_producer_id: int
+    length: int
