@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
+
+TOPIC_ID = bytes(range(16))
+OTHER_ID = bytes(range(16, 32))
+
+
+def partition(number: int = 0, leader: int = 1, leader_epoch: int = 0) -> PartitionMetadata:
+    return PartitionMetadata(
+        number, leader, leader_epoch, partition_epoch=leader_epoch, replicas=[1], in_sync_replicas=[1]
+    )
+
+
+def topic(name: str = "orders", topic_id: bytes = TOPIC_ID, *partitions: PartitionMetadata) -> TopicMetadata:
+    return TopicMetadata(name, topic_id, {}, list(partitions) or [partition()])
+
+
+def update(
+    revision: int,
+    *topics: TopicMetadata,
+    full: bool = False,
+    controller_epoch: int = 1,
+    deleted: list[bytes] | None = None,
+    brokers: list[Broker] | None = None,
+) -> UpdateMetadata:
+    return UpdateMetadata(
+        revision=revision,
+        full=full,
+        cluster_id="c",
+        controller_epoch=controller_epoch,
+        brokers=brokers or [],
+        purgatories=[Purgatory("purgatory-0", "localhost:1")],
+        topics=list(topics),
+        deleted_topic_ids=deleted or [],
+    )
+
+
+def test_a_full_update_replaces_and_a_partial_one_adds() -> None:
+    image = ClusterImage()
+    assert image.apply(update(5, topic(), full=True))
+    assert image.apply(update(6, topic("payments", OTHER_ID)))
+    assert set(image.topics_by_name) == {"orders", "payments"}
+    assert image.apply(update(7, topic("payments", OTHER_ID), full=True))
+    assert set(image.topics_by_name) == {"payments"}
+    assert image.partition(TOPIC_ID, 0) is None
+
+
+def test_an_update_that_is_not_newer_changes_nothing() -> None:
+    image = ClusterImage()
+    assert image.apply(update(5, topic(), full=True))
+    assert not image.apply(update(5, topic("payments", OTHER_ID)))
+    assert not image.apply(update(4, topic("payments", OTHER_ID), full=True))
+    assert not image.apply(update(9, topic("payments", OTHER_ID), full=True, controller_epoch=0))
+    assert set(image.topics_by_name) == {"orders"}
+
+
+def test_a_full_update_of_a_newer_controller_counts_even_at_an_older_revision() -> None:
+    image = ClusterImage()
+    assert image.apply(update(9, topic(), full=True))
+    assert not image.apply(update(8, topic("payments", OTHER_ID), controller_epoch=2))
+    assert image.apply(update(8, topic("payments", OTHER_ID), full=True, controller_epoch=2))
+    assert set(image.topics_by_name) == {"payments"}
+
+
+def test_a_deleted_and_recreated_topic_keeps_only_its_new_id() -> None:
+    image = ClusterImage()
+    assert image.apply(update(1, topic(), full=True))
+    assert image.apply(update(2, topic("orders", OTHER_ID)))
+    assert image.topics_by_name["orders"].topic_id == OTHER_ID
+    assert TOPIC_ID not in image.topics_by_id
+    assert image.apply(update(3, deleted=[TOPIC_ID]))
+    assert image.topics_by_name["orders"].topic_id == OTHER_ID
+    assert image.apply(update(4, deleted=[OTHER_ID]))
+    assert image.topics_by_name == {}
+
+
+def test_an_adopted_leader_outlives_an_update_that_has_not_caught_up() -> None:
+    image = ClusterImage()
+    assert image.apply(update(1, topic("orders", TOPIC_ID, partition(leader=1, leader_epoch=3)), full=True))
+    assert not image.adopt_leader(TOPIC_ID, 0, leader=2, leader_epoch=3)
+    assert not image.adopt_leader(TOPIC_ID, 1, leader=2, leader_epoch=9)
+    assert image.adopt_leader(TOPIC_ID, 0, leader=2, leader_epoch=4)
+    assert image.apply(update(2, topic("orders", TOPIC_ID, partition(leader=1, leader_epoch=3)), full=True))
+    adopted = image.partition(TOPIC_ID, 0)
+    assert adopted is not None
+    assert (adopted.leader, adopted.leader_epoch) == (2, 4)
+    assert image.apply(update(3, topic("orders", TOPIC_ID, partition(leader=1, leader_epoch=5))))
+    caught_up = image.partition(TOPIC_ID, 0)
+    assert caught_up is not None
+    assert (caught_up.leader, caught_up.leader_epoch) == (1, 5)
+
+
+def test_brokers_and_purgatories_come_whole_and_sorted_with_every_update() -> None:
+    image = ClusterImage()
+    brokers = [Broker(2, "b:1", 7), Broker(1, "a:1", 6)]
+    assert image.apply(update(1, full=True, brokers=brokers))
+    assert list(image.brokers) == [1, 2]
+    assert image.apply(update(2, brokers=[Broker(2, "b:1", 7)]))
+    assert list(image.brokers) == [2]
