@@ -1,0 +1,91 @@
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+DATA ?= ./data
+PORT ?= 9092
+LOGSTORES ?=
+SEED ?= 1
+SEEDS ?=
+PAIRS ?= 5
+IMAGE ?= barnabas
+BASE ?= python:3.12-slim
+PYTEST := $(BIN)/python -m pytest -q
+
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim integration bench peer image ci
+
+help: ## Show this help
+	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1-50 (sim),"
+	@echo "          PAIRS=5 (bench), IMAGE=barnabas BASE=python:3.12-slim (image)"
+
+setup: ## Make .venv with everything to work on Barnabas
+	@scripts/setup dev
+
+up: ## Start a cluster here, in the background; LOGSTORES=3 for three
+	@scripts/setup run
+	@$(BIN)/barnabas up --data-dir "$(DATA)" --port $(PORT) $(if $(LOGSTORES),--logstores $(LOGSTORES))
+
+down: ## Stop it; the data stays
+	@scripts/setup run
+	@$(BIN)/barnabas down --data-dir "$(DATA)"
+
+status: ## Say what runs, and what is wrong
+	@scripts/setup run
+	@$(BIN)/barnabas status --data-dir "$(DATA)"
+
+clean: ## Stop it and forget the data
+	@if [ -e "$(DATA)/cluster.json" ]; then $(MAKE) down && rm -rf "$(DATA)" && echo "forgot $(DATA)"; \
+	else echo "no cluster in $(DATA): nothing to forget"; fi
+
+test: setup ## Lint, types, unit, property, simulation and integration tests
+	@$(MAKE) lint unit sim integration
+
+lint: setup ## ruff, mypy, import rules, generated code
+	@echo "== lint"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(MAKE) type proto-check
+	@PYTHONPATH=. $(BIN)/lint-imports
+
+type: setup ## mypy, strict
+	@$(BIN)/mypy
+
+format: setup ## Put the code into its one format
+	@$(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format .
+
+proto: setup ## Generate the code beside protos/**/*.proto
+	@scripts/proto
+
+proto-check: setup ## Fail when generated code differs from its .proto
+	@scripts/proto check
+
+unit: setup ## Unit and property tests
+	@echo "== unit and property tests"
+	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios
+
+sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1-50 runs many
+	@echo "== simulation"
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
+
+integration: setup ## Real etcd, real processes, real clients
+	@echo "== integration and compatibility tests"
+	@$(PYTEST) -n 2 --dist loadfile tests/integration tests/compat
+
+bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performance.md
+	@$(BIN)/python -m bench --pairs $(PAIRS)
+
+peer: ## Get Apache Kafka's jars (by Maven) to compare with
+	@scripts/peer
+
+image: ## Build a container image per role
+	@for role in gateway logstore purgatory controller; do \
+		docker build --file deploy/k8s/Dockerfile --build-arg BASE=$(BASE) --build-arg ROLE=$$role \
+			--tag $(IMAGE)-$$role:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) . || exit 1; \
+	done
+
+ci: ## What continuous integration runs
+	@.ci/run
