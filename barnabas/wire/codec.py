@@ -1,0 +1,110 @@
+"""From frames to messages and back: the one door to the compiled encoders and decoders.
+
+Each is compiled when its (message, version) is first met, which takes about a millisecond, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, NamedTuple, cast
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.decoding import compile_decoder
+from barnabas.wire.encoding import compile_encoder
+from barnabas.wire.headers import decode_response_header, encode_request_header, response_header_version
+from barnabas.wire.messages import MESSAGES, Request, Response
+from barnabas.wire.primitives import Buffer
+
+_SIZE: Final = Struct(">i")
+_RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
+"""Size and correlation id, then in header v1 the count, zero, of tagged fields."""
+
+
+class UnsupportedVersion(LookupError):  # noqa: N818 - it reads as the error code does
+    """No such message in that version: the caller should have asked `ApiKey.serves` first."""
+
+
+class _Encoder(NamedTuple):
+    encode: Callable[[Request | Response], list[Buffer]]
+    api_key: ApiKey
+    response_header: Struct
+
+
+_KEYS: Final = {message: api_key for api_key, pair in MESSAGES.items() for message in pair}
+_request_decoders: dict[tuple[int, int], Callable[[memoryview, int], Request]] = {}
+_response_decoders: dict[tuple[int, int], Callable[[memoryview, int], Response]] = {}
+_encoders: dict[tuple[type[Request | Response], int], _Encoder] = {}
+
+
+def decode_request(api_key: int, version: int, frame: memoryview, position: int) -> Request:
+    """The body of a request that starts at `position` (`headers.decode_request_header` tells it).
+
+    Records are slices of `frame`. Raises MalformedFrame, and UnsupportedVersion for what has no schema here (Produce v0
+    to v2 have one).
+    """
+    decode = _request_decoders.get((api_key, version))
+    if decode is None:
+        key = _known(api_key, version)
+        decode = cast(
+            "Callable[[memoryview, int], Request]", compile_decoder(MESSAGES[key][0], version, key.is_flexible(version))
+        )
+        _request_decoders[api_key, version] = decode
+    return decode(frame, position)
+
+
+def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int, Response]:
+    """`(correlation id, message)` of a response frame without its size. Raises as `decode_request` does."""
+    decode = _response_decoders.get((api_key, version))
+    if decode is None:
+        key = _known(api_key, version)
+        decode = cast(
+            "Callable[[memoryview, int], Response]",
+            compile_decoder(MESSAGES[key][1], version, key.is_flexible(version)),
+        )
+        _response_decoders[api_key, version] = decode
+    correlation_id, position = decode_response_header(api_key, version, frame)
+    return correlation_id, decode(frame, position)
+
+
+def encode_request(message: Request, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """The whole frame, size and header included, as buffers to be sent in order."""
+    encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
+    buffers = encoder.encode(message)
+    header = encode_request_header(encoder.api_key, version, correlation_id, client_id)
+    buffers[0] = _SIZE.pack(len(header) + sum(map(len, buffers))) + header + buffers[0]
+    return buffers
+
+
+def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
+    """The whole frame, size and header included, as buffers to be sent in order.
+
+    Each non-empty record set in `message` is one of these buffers, the very same object; all else is `bytes`.
+    """
+    encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
+    buffers = encoder.encode(message)
+    header = encoder.response_header
+    first = buffers[0]
+    body_bytes = len(first) if len(buffers) == 1 else sum(map(len, buffers))
+    buffers[0] = header.pack(header.size - 4 + body_bytes, correlation_id) + first
+    return buffers
+
+
+def _compile_encoder(message: type[Request | Response], version: int) -> _Encoder:
+    key = _known(_KEYS[message], version)
+    encoder = _Encoder(
+        compile_encoder(message, version, key.is_flexible(version)),
+        key,
+        _RESPONSE_HEADERS[response_header_version(key, version)],
+    )
+    _encoders[message, version] = encoder
+    return encoder
+
+
+def _known(api_key: int, version: int) -> ApiKey:
+    key = next((key for key in MESSAGES if key == api_key), None)
+    if key is None:
+        raise UnsupportedVersion(f"API key {api_key} is not served")
+    if not min(key.version_min, key.advertised_min) <= version <= key.version_max:
+        raise UnsupportedVersion(f"{key.api_name} v{version} is not served")
+    return key

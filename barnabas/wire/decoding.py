@@ -1,0 +1,224 @@
+"""The compiler of decoders: one message class in one version becomes one straight-line function.
+
+What makes it quick: fixed-size fields that follow each other are read by one `Struct.unpack_from`, the length or count
+that comes after them (or the first byte of its varint) included; nested structs are inlined; objects are made without
+their `__init__`, every slot assigned. What makes it safe: a string, record set or array is held against the bytes that
+remain before it is cut, and running out of bytes anywhere is a `MalformedFrame`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas.wire import primitives
+from barnabas.wire.primitives import ZERO_UUID, MalformedFrame
+from barnabas.wire.schema import (
+    FIXED_FORMATS,
+    FIXED_SIZES,
+    LENGTH_FORMATS,
+    Field,
+    Kind,
+    absent_from,
+    fields_of,
+    size_min,
+)
+from barnabas.wire.source import Source
+
+
+def _fixed_array(frame: memoryview, position: int, count: int, element_format: str) -> list[Any]:
+    return list(struct.unpack_from(f">{count}{element_format}", frame, position))
+
+
+_NAMES: Final[dict[str, Any]] = {
+    "MalformedFrame": MalformedFrame,
+    "bad_length": primitives.bad_length,
+    "check_count": primitives.check_count,
+    "continue_uvarint": primitives.continue_uvarint,
+    "fixed_array": _fixed_array,
+    "new": object.__new__,
+    "read_tag": primitives.read_tag,
+    "skip_tags": primitives.skip_tags,
+    "struct_error": struct.error,
+    "tag_overrun": primitives.tag_overrun,
+}
+
+
+def compile_decoder(message: type[Any], version: int, is_flexible: bool) -> Callable[[memoryview, int], Any]:
+    """A function `(frame, position) -> message` that raises nothing but MalformedFrame, whatever the bytes.
+
+    Bytes past the last field are ignored, as Kafka ignores them.
+    """
+    return _Decoder(message, version, is_flexible).compile()
+
+
+class _Decoder:
+    """Writes one decoder. `run` holds the fixed-size reads that wait to become one unpack_from."""
+
+    def __init__(self, message: type[Any], version: int, is_flexible: bool) -> None:
+        self.message = message
+        self.version = version
+        self.is_flexible = is_flexible
+        self.source = Source(_NAMES)
+        self.run: list[tuple[str, str, int]] = []
+
+    def compile(self) -> Callable[[memoryview, int], Any]:
+        label = f"{self.message.__name__} v{self.version}"
+        source = self.source
+        with source.block("def decode(frame, p):"):
+            source.line("limit = len(frame)")
+            with source.block("try:"):
+                self.read_struct("message", self.message)
+                self.flush()
+            with source.block("except (struct_error, IndexError):"):
+                source.line(f"raise MalformedFrame(f'{label}: {{limit}} bytes end before its fields do') from None")
+            with source.block("except UnicodeDecodeError as error:"):
+                source.line(f"raise MalformedFrame(f'{label}: not UTF-8: {{error.reason}}') from None")
+            with source.block("except MalformedFrame as error:"):
+                source.line(f"raise MalformedFrame(f'{label}: {{error}}') from None")
+            source.line("return message")
+        return source.function("decode", f"decode {label}")
+
+    def fixed(self, target: str, element_format: str, size: int) -> None:
+        self.run.append((target, element_format, size))
+
+    def flush(self) -> None:
+        """Write the waiting run as one read."""
+        if not self.run:
+            return
+        targets = ", ".join(target for target, _, _ in self.run)
+        formats = "".join(element_format for _, element_format, _ in self.run)
+        if formats == "B":
+            self.source.line(f"{targets} = frame[p]")
+        else:
+            unpack = self.source.struct_method("unpack_from", formats)
+            self.source.line(f"{targets}{',' * (len(self.run) == 1)} = {unpack}(frame, p)")
+        self.source.line(f"p += {sum(size for _, _, size in self.run)}")
+        self.run.clear()
+
+    def read_uvarint(self) -> str:
+        """Flush with an unsigned varint at the end; returns the variable that holds it."""
+        value = self.source.fresh("n")
+        self.fixed(value, "B", 1)
+        self.flush()
+        with self.source.block(f"if {value} > 127:"):
+            self.source.line(f"{value}, p = continue_uvarint(frame, p, {value})")
+        return value
+
+    def read_struct(self, target: str, message: type[Any]) -> None:
+        """The fields of one struct into a new object in `target`; may leave a run waiting."""
+        source = self.source
+        source.line(f"{target} = new({source.constant(message.__name__, message)})")
+        for name, default in absent_from(message, self.version):
+            source.line(f"{target}.{name} = {self.default(default)}")
+        fields = fields_of(message, self.version)
+        tagged = [field for field in fields if field.tag is not None]
+        for field in tagged:
+            source.line(f"{target}.{field.name} = {self.default(field.default)}")
+        for field in fields:
+            if field.tag is None:
+                self.read_field(f"{target}.{field.name}", field)
+        if self.is_flexible:
+            self.read_tags(target, tagged)
+
+    def default(self, value: Any) -> str:
+        """The expression of a field's default; an array gets a list of its own each time."""
+        return self.source.constant("uuid", value) if value == ZERO_UUID else repr(value)
+
+    def read_field(self, target: str, field: Field) -> None:
+        if field.is_array:
+            self.read_array(target, field)
+        else:
+            self.read_value(target, field.kind, field.name, field.is_nullable)
+
+    def read_value(self, target: str, kind: Kind, name: str, is_nullable: bool) -> None:
+        if not isinstance(kind, str):
+            self.read_struct(target, kind)
+        elif kind in FIXED_FORMATS:
+            self.fixed(target, FIXED_FORMATS[kind], FIXED_SIZES[kind])
+        else:
+            self.read_sized(target, kind, name, is_nullable)
+
+    def read_length(self, length_format: str) -> tuple[str, str, str]:
+        """A length or count: its variable, the expression of its value, and what the variable holds for null."""
+        if self.is_flexible:
+            length = self.read_uvarint()
+            return length, f"{length} - 1", "0"
+        length = self.source.fresh("n")
+        self.fixed(length, length_format, 2 if length_format == "h" else 4)
+        self.flush()
+        return length, length, "-1"
+
+    def read_sized(self, target: str, kind: str, name: str, is_nullable: bool) -> None:
+        """A string, bytes or records: a length, then that many bytes."""
+        source = self.source
+        length, value, null = self.read_length(LENGTH_FORMATS[kind])
+        end = source.fresh("e")
+        source.line(f"{end} = p + {value}")
+        bound = f"p <= {end} <= limit"
+        if kind == "string" and self.is_flexible:
+            bound += f" and {length} <= {primitives.STRING_BYTES_MAX + 1}"
+        with source.block(f"if {bound}:"):
+            piece = f"frame[p:{end}]"
+            source.line(
+                f"{target} = " + {"string": f"str({piece}, 'utf-8')", "bytes": f"bytes({piece})"}.get(kind, piece)
+            )
+            source.line(f"p = {end}")
+        if is_nullable:
+            with source.block(f"elif {length} == {null}:"):
+                source.line(f"{target} = None")
+        with source.block("else:"):
+            source.line(f"raise bad_length({name!r}, {value}, limit - p)")
+
+    def read_array(self, target: str, field: Field) -> None:
+        source = self.source
+        length, value, null = self.read_length("i")
+        with source.block(f"if {length} > {null}:" if self.is_flexible else f"if {length} >= 0:"):
+            count = source.fresh("c")
+            source.line(f"{count} = {value}")
+            element_size = size_min(field.kind, self.version, self.is_flexible)
+            with source.block(f"if {count} * {element_size} > limit - p:"):
+                source.line(f"check_count({field.name!r}, {count}, {element_size}, limit - p)")
+            if isinstance(field.kind, str) and field.kind in FIXED_FORMATS and field.kind != "uuid":
+                source.line(f"{target} = fixed_array(frame, p, {count}, {FIXED_FORMATS[field.kind]!r})")
+                source.line(f"p += {count} * {element_size}")
+            else:
+                self.read_elements(target, count, field)
+        if field.is_nullable:
+            with source.block(f"elif {length} == {null}:"):
+                source.line(f"{target} = None")
+        with source.block("else:"):
+            source.line(f"raise bad_length({field.name!r}, {value}, limit - p)")
+
+    def read_elements(self, target: str, count: str, field: Field) -> None:
+        source = self.source
+        elements = source.fresh("a")
+        element = source.fresh("o")
+        source.line(f"{elements} = {target} = []")
+        with source.block(f"for _ in range({count}):"):
+            self.read_value(element, field.kind, field.name, is_nullable=False)
+            self.flush()
+            source.line(f"{elements}.append({element})")
+
+    def read_tags(self, target: str, tagged: list[Field]) -> None:
+        source = self.source
+        count = self.read_uvarint()
+        with source.block(f"if {count}:"):
+            if not tagged:
+                source.line(f"p = skip_tags(frame, p, {count})")
+                return
+            tag = source.fresh("t")
+            end = source.fresh("e")
+            source.line(f"check_count('tagged fields', {count}, 2, limit - p)")
+            source.line(f"{tag} = -1")
+            with source.block(f"for _ in range({count}):"):
+                source.line(f"{tag}, p, {end} = read_tag(frame, p, {tag})")
+                for number, field in enumerate(tagged):
+                    with source.block(f"{'elif' if number else 'if'} {tag} == {field.tag}:"):
+                        self.read_field(f"{target}.{field.name}", field)
+                        self.flush()
+                        with source.block(f"if p != {end}:"):
+                            source.line(f"tag_overrun({field.name!r}, p, {end})")
+                with source.block("else:"):
+                    source.line(f"p = {end}")

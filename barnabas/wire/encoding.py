@@ -1,0 +1,214 @@
+"""The compiler of encoders: one message class in one version becomes one straight-line function.
+
+Fixed-size fields that follow each other are packed by one `Struct.pack`, with the length or count after them where that
+takes one byte. Records are never copied: an encoder returns a list of buffers in which each non-empty record set is
+the very object that the message held.
+
+A value that its field can't hold (an int16 of 70,000, a None that is not nullable) is a bug of the caller and raises
+whatever Python makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from barnabas.wire import primitives
+from barnabas.wire.primitives import Buffer
+from barnabas.wire.schema import FIXED_FORMATS, LENGTH_FORMATS, Field, Kind, fields_of
+from barnabas.wire.source import Source
+
+_NAMES: Final[dict[str, Any]] = {
+    "UVARINT_BYTES": primitives.UVARINT_BYTES,
+    "join": b"".join,
+    "uvarint": primitives.uvarint,
+}
+
+
+def compile_encoder(message: type[Any], version: int, is_flexible: bool) -> Callable[[Any], list[Buffer]]:
+    """A function `message -> buffers` of the body alone; the first buffer is always `bytes`."""
+    return _Encoder(message, version, is_flexible).compile()
+
+
+def _has_records(message: type[Any], version: int) -> bool:
+    return any(
+        field.kind == "records" or (not isinstance(field.kind, str) and _has_records(field.kind, version))
+        for field in fields_of(message, version)
+    )
+
+
+class _Encoder:
+    """Writes one encoder. `run` holds the fixed-size values that wait to become one pack.
+
+    In the generated code `w` appends to the small parts of the present buffer, and `out` is the list of buffers.
+    """
+
+    def __init__(self, message: type[Any], version: int, is_flexible: bool) -> None:
+        self.message = message
+        self.version = version
+        self.is_flexible = is_flexible
+        self.source = Source(_NAMES)
+        self.run: list[tuple[str, str]] = []
+        """(expression, struct format); a zero byte is format `x` and has no expression."""
+
+    def compile(self) -> Callable[[Any], list[Buffer]]:
+        source = self.source
+        has_records = _has_records(self.message, self.version)
+        with source.block("def encode(message):"):
+            source.line("parts = []")
+            source.line("w = parts.append")
+            if has_records:
+                source.line("out = []")
+            self.write_struct("message", self.message)
+            self.flush()
+            if has_records:
+                with source.block("if parts:"):
+                    source.line("out.append(join(parts))")
+                source.line("return out")
+            else:
+                source.line("return [join(parts)]")
+        return source.function("encode", f"encode {self.message.__name__} v{self.version}")
+
+    def fixed(self, value: str, element_format: str) -> None:
+        self.run.append((value, element_format))
+
+    def pack_run(self) -> str:
+        """The expression that packs the waiting run, which stays."""
+        if not any(value for value, _ in self.run):
+            return repr(bytes(len(self.run)))
+        pack = self.source.struct_method("pack", "".join(element_format for _, element_format in self.run))
+        return f"{pack}({', '.join(value for value, _ in self.run if value)})"
+
+    def flush(self) -> None:
+        if self.run:
+            self.source.line(f"w({self.pack_run()})")
+            self.run.clear()
+
+    def write_uvarint(self, value: str) -> None:
+        """Flush with an unsigned varint, held by the variable `value`, at the end."""
+        if not self.run:
+            self.source.line(f"w(UVARINT_BYTES[{value}] if {value} < 128 else uvarint({value}))")
+            return
+        without_length = self.pack_run()
+        self.fixed(value, "B")
+        with_length = self.pack_run()
+        self.run.clear()
+        with self.source.block(f"if {value} < 128:"):
+            self.source.line(f"w({with_length})")
+        with self.source.block("else:"):
+            self.source.line(f"w({without_length})")
+            self.source.line(f"w(uvarint({value}))")
+
+    def write_struct(self, value: str, message: type[Any]) -> None:
+        """May leave a run waiting."""
+        fields = fields_of(message, self.version)
+        for field in fields:
+            if field.tag is None:
+                self.write_field(f"{value}.{field.name}", field)
+        if self.is_flexible:
+            self.write_tags(value, [field for field in fields if field.tag is not None])
+
+    def write_field(self, value: str, field: Field) -> None:
+        if field.is_array:
+            self.write_array(value, field)
+        else:
+            self.write_value(value, field.kind, field.is_nullable)
+
+    def write_value(self, value: str, kind: Kind, is_nullable: bool) -> None:
+        if not isinstance(kind, str):
+            self.write_struct(value, kind)
+        elif kind in FIXED_FORMATS:
+            self.fixed(value, FIXED_FORMATS[kind])
+        else:
+            self.write_sized(value, kind, is_nullable)
+
+    def write_length(self, length: str, length_format: str) -> None:
+        """Flush with a length or count; the variable holds it as `length_of` made it."""
+        if self.is_flexible:
+            self.write_uvarint(length)
+        else:
+            self.fixed(length, length_format)
+            self.flush()
+
+    def length_of(self, value: str) -> str:
+        return f"len({value}) + 1" if self.is_flexible else f"len({value})"
+
+    def write_sized(self, value: str, kind: str, is_nullable: bool) -> None:
+        """A string, bytes or records: a length, then the bytes."""
+        source = self.source
+        content = source.fresh("b")
+        length = source.fresh("n")
+        source.line(f"{content} = {value}")
+        if is_nullable:
+            with source.block(f"if {content} is None:"):
+                source.line(f"{length} = {0 if self.is_flexible else -1}")
+            with source.block("else:"):
+                self.measure(content, length, kind)
+        else:
+            self.measure(content, length, kind)
+        self.write_length(length, LENGTH_FORMATS[kind])
+        with source.block(f"if {content}:"):
+            if kind == "records":
+                source.line("out.append(join(parts))")
+                source.line("parts.clear()")
+                source.line(f"out.append({content})")
+            else:
+                source.line(f"w({content})")
+
+    def measure(self, content: str, length: str, kind: str) -> None:
+        if kind == "string":
+            self.source.line(f"{content} = {content}.encode()")
+        self.source.line(f"{length} = {self.length_of(content)}")
+
+    def write_array(self, value: str, field: Field) -> None:
+        source = self.source
+        elements = source.fresh("a")
+        length = source.fresh("n")
+        source.line(f"{elements} = {value}")
+        if field.is_nullable:
+            null = 0 if self.is_flexible else -1
+            source.line(f"{length} = {null} if {elements} is None else {self.length_of(elements)}")
+        else:
+            source.line(f"{length} = {self.length_of(elements)}")
+        self.write_length(length, "i")
+        element = source.fresh("o")
+        with source.block(f"if {elements}:"), source.block(f"for {element} in {elements}:"):
+            self.write_value(element, field.kind, is_nullable=False)
+            self.flush()
+
+    def write_tags(self, value: str, tagged: list[Field]) -> None:
+        """The tagged fields that differ from their defaults, as Kafka's own encoder leaves the others out."""
+        source = self.source
+        if not tagged:
+            self.fixed("", "x")
+            return
+        self.flush()
+        present = [self.is_present(f"{value}.{field.name}", field) for field in tagged]
+        with source.block(f"if {' or '.join(present)}:"):
+            pieces, outer, count = source.fresh("pieces"), source.fresh("outer"), source.fresh("n")
+            source.line(f"{pieces} = []")
+            source.line(f"{outer} = w")
+            source.line(f"{count} = 0")
+            for field, condition in zip(tagged, present, strict=True):
+                assert field.kind != "records", "records in a tagged field would be copied"
+                content = source.fresh("b")
+                with source.block(f"if {condition}:"):
+                    source.line(f"{content} = []")
+                    source.line(f"w = {content}.append")
+                    self.write_field(f"{value}.{field.name}", field)
+                    self.flush()
+                    source.line(f"{content} = join({content})")
+                    source.line(f"{pieces} += (uvarint({field.tag}), uvarint(len({content})), {content})")
+                    source.line(f"{count} += 1")
+            source.line(f"w = {outer}")
+            source.line(f"w(uvarint({count}) + join({pieces}))")
+        with source.block("else:"):
+            source.line("w(b'\\0')")
+
+    def is_present(self, value: str, field: Field) -> str:
+        if field.is_array:
+            return value
+        if isinstance(field.kind, str):
+            return f"{value} is not None" if field.default is None else f"{value} != {field.default!r}"
+        nothing = self.source.constant(f"default_{field.kind.__name__}", field.kind())
+        return f"({value} is not None and {value} != {nothing})"

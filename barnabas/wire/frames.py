@@ -1,0 +1,83 @@
+"""Cuts the bytes of a connection into frames: an int32 size, then so many bytes.
+
+No I/O: feed it what was received. A frame that lies whole in a received chunk is a slice of it; only a frame that
+arrives in parts is put together in a buffer, which grows with what was received and never with what a size promised.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from barnabas.wire.primitives import MalformedFrame
+
+_SIZE: Final = Struct(">i")
+
+
+class FrameSplitter:
+    """One per connection and direction."""
+
+    __slots__ = ("_frame_bytes", "_frame_bytes_max", "_partial")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        """`frame_bytes_max` is `socket.request.max.bytes`: the largest size that a frame may declare."""
+        self._frame_bytes_max = frame_bytes_max
+        self._frame_bytes = -1
+        """Size of the frame in `_partial`, -1 while `_partial` holds less than a size."""
+        self._partial = bytearray()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held back for the frame that is still incomplete."""
+        return len(self._partial) + (0 if self._frame_bytes < 0 else 4)
+
+    def feed(self, data: bytes) -> list[memoryview]:
+        """The frames that `data` completes, in order, without their sizes.
+
+        They are slices of `data` or, for a frame put together from parts, a buffer that belongs to the receiver. Raises
+        MalformedFrame for a size that is negative or too large; the stream has no meaning after it, so the frames
+        before it in the same `data` are not worth answering either.
+        """
+        frames: list[memoryview] = []
+        position = 0
+        length = len(data)
+        if self._partial or self._frame_bytes >= 0:
+            position = self._feed_partial(data, frames)
+            if position == length:
+                return frames
+        view = memoryview(data)
+        while length - position >= 4:
+            end = position + 4 + self._checked(_SIZE.unpack_from(data, position)[0])
+            if end > length:
+                self._frame_bytes = end - position - 4
+                self._partial += view[position + 4 :]
+                return frames
+            frames.append(view[position + 4 : end])
+            position = end
+        self._partial += view[position:]
+        return frames
+
+    def _feed_partial(self, data: bytes, frames: list[memoryview]) -> int:
+        """Give the incomplete frame what it lacks; returns how much of `data` it took."""
+        position = 0
+        if self._frame_bytes < 0:
+            position = 4 - len(self._partial)
+            self._partial += data[:position]
+            if len(self._partial) < 4:
+                return len(data)
+            self._frame_bytes = self._checked(_SIZE.unpack(self._partial)[0])
+            self._partial.clear()
+        end = position + self._frame_bytes - len(self._partial)
+        if end > len(data):
+            self._partial += memoryview(data)[position:]
+            return len(data)
+        self._partial += memoryview(data)[position:end]
+        frames.append(memoryview(self._partial))
+        self._partial = bytearray()
+        self._frame_bytes = -1
+        return end
+
+    def _checked(self, size: int) -> int:
+        if 0 <= size <= self._frame_bytes_max:
+            return size
+        raise MalformedFrame(f"a frame of {size} bytes; at most {self._frame_bytes_max} are allowed")

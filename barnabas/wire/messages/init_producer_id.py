@@ -1,0 +1,34 @@
+"""InitProducerId, API key 22, versions 0 to 6; flexible from 2.
+
+- Without a transactional id it hands out a fresh producer id with epoch 0.
+- v3: a producer may present its id and epoch to resume (KIP-360). v4: PRODUCER_FENCED. v5: TRANSACTION_ABORTABLE
+  (KIP-890). v6: two-phase commit (KIP-939); Kafka 4.3 itself advertises v6 only with unstable versions enabled.
+
+Source: Kafka's InitProducerIdRequest.json and InitProducerIdResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import wire
+
+
+@dataclass(slots=True)
+class InitProducerIdRequest:
+    transactional_id: str | None = wire("string", nullable="0+")
+    transaction_timeout_ms: int = wire("int32")
+    producer_id: int = wire("int64", "3+", default=-1)
+    producer_epoch: int = wire("int16", "3+", default=-1)
+    enable_2_pc: bool = wire("bool", "6+")
+    keep_prepared_txn: bool = wire("bool", "6+")
+
+
+@dataclass(slots=True)
+class InitProducerIdResponse:
+    throttle_time_ms: int = wire("int32")
+    error_code: int = wire("int16")
+    producer_id: int = wire("int64", default=-1)
+    producer_epoch: int = wire("int16")
+    ongoing_txn_producer_id: int = wire("int64", "6+", default=-1)
+    ongoing_txn_producer_epoch: int = wire("int16", "6+", default=-1)

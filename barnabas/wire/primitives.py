@@ -1,0 +1,159 @@
+"""Kafka's primitive types on the wire, read from and written to plain buffers.
+
+Big-endian throughout. A read takes `(buffer, position)` and returns `(value, next position)`; a write returns bytes.
+Nothing is allocated for a length or count before it has been held against the bytes that remain, so a lying peer costs
+no more memory than it sends.
+
+Source: https://kafka.apache.org/protocol.html#protocol_types; varints are protobuf's.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NoReturn, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+"""One-dimensional bytes: `len()` is the number of bytes."""
+
+ZERO_UUID: Final = bytes(16)
+"""Kafka's "no topic id"."""
+
+STRING_BYTES_MAX: Final = 0x7FFF
+
+UVARINT_BYTES: Final = tuple(bytes((value,)) for value in range(0x80))
+"""The encodings of one byte, ready made: `UVARINT_BYTES[value]`."""
+
+_INT16: Final = struct.Struct(">h")
+
+
+class MalformedFrame(ValueError):  # noqa: N818 - it names what was received
+    """The peer's bytes are not what the protocol says. The connection that sent them can't be trusted further."""
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most 32 bits. Raises IndexError past the end, MalformedFrame past 32 bits."""
+    first = buffer[position]
+    if first < 0x80:
+        return first, position + 1
+    return continue_uvarint(buffer, position + 1, first)
+
+
+def continue_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The rest of an unsigned varint whose first byte, `first`, was read already and has its high bit set."""
+    value = first & 0x7F
+    for shift in (7, 14, 21):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    byte = buffer[position]
+    if byte > 0x0F:
+        raise MalformedFrame("a varint does not fit into 32 bits")
+    return value | byte << 28, position + 1
+
+
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A zigzag varint of at most 32 bits."""
+    value, position = read_uvarint(buffer, position)
+    return (value >> 1) ^ -(value & 1), position
+
+
+def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A zigzag varint of at most 64 bits."""
+    value = 0
+    for shift in range(0, 63, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+    byte = buffer[position]
+    if byte > 0x01:
+        raise MalformedFrame("a varlong does not fit into 64 bits")
+    value |= byte << 63
+    return (value >> 1) ^ -(value & 1), position + 1
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint; `value` is not negative."""
+    if value < 0x80:
+        return UVARINT_BYTES[value]
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def varint(value: int) -> bytes:
+    """A zigzag varint; the same bytes serve for varint and varlong."""
+    return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
+    """An int16 length, -1 for null, and UTF-8."""
+    if len(buffer) - position < 2:
+        raise MalformedFrame("the bytes end inside the length of a string")
+    length: int = _INT16.unpack_from(buffer, position)[0]
+    position += 2
+    if length == -1:
+        return None, position
+    end = position + length
+    if length < 0 or end > len(buffer):
+        raise bad_length("string", length, len(buffer) - position)
+    try:
+        return str(buffer[position:end], "utf-8"), end
+    except UnicodeDecodeError as error:
+        raise MalformedFrame(f"a string is not UTF-8: {error.reason}") from error
+
+
+def nullable_string(value: str | None) -> bytes:
+    """The opposite of `read_nullable_string`."""
+    if value is None:
+        return b"\xff\xff"
+    encoded = value.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def read_tag(buffer: Buffer, position: int, previous_tag: int) -> tuple[int, int, int]:
+    """The head of one tagged field (KIP-482): `(tag, position of its value, end of its value)`.
+
+    Tags have to ascend, which also makes each of them unique; start with a `previous_tag` of -1.
+    """
+    tag, position = read_uvarint(buffer, position)
+    size, position = read_uvarint(buffer, position)
+    if tag <= previous_tag:
+        raise MalformedFrame(f"tag {tag} follows tag {previous_tag}")
+    end = position + size
+    if end > len(buffer):
+        raise bad_length(f"tag {tag}", size, len(buffer) - position)
+    return tag, position, end
+
+
+def skip_tags(buffer: Buffer, position: int, count: int) -> int:
+    """Step over `count` tagged fields that nobody here knows; returns the position after them."""
+    check_count("tagged fields", count, 2, len(buffer) - position)
+    tag = -1
+    for _ in range(count):
+        tag, _, position = read_tag(buffer, position, tag)
+    return position
+
+
+def check_count(name: str, count: int, element_bytes_min: int, bytes_left: int) -> None:
+    """Refuse a count of elements that the remaining bytes can't hold."""
+    if count * element_bytes_min > bytes_left:
+        raise MalformedFrame(f"{name}: {count} elements can't be in the {bytes_left} bytes that are left")
+
+
+def bad_length(name: str, length: int, bytes_left: int) -> MalformedFrame:
+    """For a length that is negative, too long, or null where null is not allowed."""
+    if length == -1:
+        return MalformedFrame(f"{name}: null, and must not be")
+    return MalformedFrame(f"{name}: a length of {length}, with {bytes_left} bytes left")
+
+
+def tag_overrun(name: str, position: int, end: int) -> NoReturn:
+    """For a tagged field whose value is shorter or longer than its size said."""
+    raise MalformedFrame(f"{name}: its size differs from its value by {position - end} bytes")

@@ -1,0 +1,173 @@
+"""How a message class says what it looks like on the wire.
+
+A message is a dataclass with slots whose fields are declared by `wire(...)`, named and ordered as in Kafka's message
+JSON, with the versions that have them:
+
+    @dataclass(slots=True)
+    class TopicProduceData:
+        name: str = wire("string", "0-12")
+        topic_id: bytes = wire("uuid", "13+")
+        partition_data: list[PartitionProduceData] = wire([PartitionProduceData])
+
+`barnabas.wire.decoding` and `barnabas.wire.encoding` turn one class in one version into straight-line code. A field
+that a version lacks has its default when decoded, and is left out when encoded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from barnabas.wire.primitives import ZERO_UUID
+
+FIXED_FORMATS: Final = {
+    "bool": "?",
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "uint32": "I",
+    "int64": "q",
+    "float64": "d",
+    "uuid": "16s",
+}
+"""Types of a fixed size, as `struct` writes them (all big-endian)."""
+
+FIXED_SIZES: Final = {
+    "bool": 1,
+    "int8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "float64": 8,
+    "uuid": 16,
+}
+
+LENGTH_FORMATS: Final = {"string": "h", "bytes": "i", "records": "i"}
+"""Types with a length before them, and that length's format in versions that are not flexible."""
+
+Kind: TypeAlias = str | type[Any]
+"""The name of a primitive type, or the dataclass of a nested struct."""
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "bool": False,
+    "float64": 0.0,
+    "uuid": ZERO_UUID,
+    "string": "",
+    "bytes": b"",
+    "records": None,
+}
+
+
+class Versions(NamedTuple):
+    """A range of versions as Kafka writes it: `3+`, `0-12`, `5` or `none`."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        if text == "none":
+            return cls(1, 0)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), 0x7FFF)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+
+class Shape(NamedTuple):
+    """What `wire` was told about one field."""
+
+    kind: Kind
+    is_array: bool
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+
+
+class Field(NamedTuple):
+    """One field as one version has it, for the compilers."""
+
+    name: str
+    kind: Kind
+    is_array: bool
+    is_nullable: bool
+    tag: int | None
+    default: Any
+
+    @property
+    def is_fixed(self) -> bool:
+        return not self.is_array and self.kind in FIXED_FORMATS
+
+
+def wire(
+    kind: Kind | list[Kind],
+    versions: str = "0+",
+    *,
+    nullable: str = "none",
+    tag: int | None = None,
+    default: Any = dataclasses.MISSING,
+) -> Any:
+    """A dataclass field with its shape on the wire; use it like `dataclasses.field`.
+
+    `kind` is a primitive type's name, a nested dataclass, or a list of just one of those for an array. `tag` makes it
+    a tagged field in all of its versions. Defaults are Kafka's: zero, the empty string or array, the zero UUID, null
+    records. A nested struct is allowed only as a tagged field; `None`, its default, stands for its absence, which in
+    Kafka means the same as a struct of defaults.
+    """
+    is_array = isinstance(kind, list)
+    element: Kind = kind[0] if isinstance(kind, list) else kind
+    assert is_array or isinstance(element, str) or tag is not None, "a nested struct has to be an array or tagged"
+    shape = Shape(element, is_array, Versions.parse(versions), Versions.parse(nullable), tag)
+    metadata = {"wire": shape}
+    if default is not dataclasses.MISSING:
+        return dataclasses.field(default=default, metadata=metadata)
+    if is_array:
+        return dataclasses.field(default_factory=list, metadata=metadata)
+    if isinstance(element, str):
+        return dataclasses.field(default=_DEFAULTS.get(element, 0), metadata=metadata)
+    return dataclasses.field(default=None, metadata=metadata)
+
+
+def shape_of(field: dataclasses.Field[Any]) -> Shape:
+    shape = field.metadata["wire"]
+    assert isinstance(shape, Shape)
+    return shape
+
+
+def fields_of(message: type[Any], version: int) -> tuple[Field, ...]:
+    """The fields of `message` that `version` has, tagged ones last, in the order of their tags."""
+    present = []
+    for field in dataclasses.fields(message):
+        shape = shape_of(field)
+        if version in shape.versions:
+            default = [] if field.default is dataclasses.MISSING else field.default
+            present.append(Field(field.name, shape.kind, shape.is_array, version in shape.nullable, shape.tag, default))
+    return tuple(sorted(present, key=lambda field: -1 if field.tag is None else field.tag))
+
+
+def absent_from(message: type[Any], version: int) -> tuple[tuple[str, Any], ...]:
+    """Name and default of each field that `version` lacks; the default of an array is an empty list."""
+    return tuple(
+        (field.name, [] if field.default is dataclasses.MISSING else field.default)
+        for field in dataclasses.fields(message)
+        if version not in shape_of(field).versions
+    )
+
+
+def size_min(kind: Kind, version: int, is_flexible: bool) -> int:
+    """The fewest bytes that one element of this kind can take, never below 1."""
+    if isinstance(kind, str):
+        if kind in FIXED_SIZES:
+            return FIXED_SIZES[kind]
+        return 1 if is_flexible else (2 if kind == "string" else 4)
+    size = 1 if is_flexible else 0
+    for field in fields_of(kind, version):
+        if field.tag is None:
+            size += (1 if is_flexible else 4) if field.is_array else size_min(field.kind, version, is_flexible)
+    return max(size, 1)

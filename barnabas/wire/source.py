@@ -1,0 +1,59 @@
+"""A page of Python source under construction, shared by the two compilers of message code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from struct import Struct
+from typing import Any
+
+
+class Source:
+    """Lines, their indentation, and the names that they may use."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = dict(names)
+        self._lines: list[str] = []
+        self._indent = 0
+        self._numbers: dict[str, int] = {}
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self.line(head)
+        self._indent += 1
+        yield
+        self._indent -= 1
+
+    def fresh(self, prefix: str) -> str:
+        """A variable name that is used nowhere else on this page."""
+        number = self._numbers.get(prefix, 0)
+        self._numbers[prefix] = number + 1
+        return f"{prefix}{number}"
+
+    def constant(self, prefix: str, value: Any) -> str:
+        """Make `value` a global of the page; the same value gets the same name."""
+        for name, known in self.names.items():
+            if name.startswith(prefix) and type(known) is type(value) and known == value:
+                return name
+        name = self.fresh(prefix)
+        self.names[name] = value
+        return name
+
+    def struct_method(self, method: str, formats: str) -> str:
+        """`Struct(">" + formats).pack` or `.unpack_from` as a global, bound once."""
+        name = f"{method}_{formats}".replace("?", "o")
+        if name not in self.names:
+            self.names[name] = getattr(Struct(">" + formats), method)
+        return name
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def function(self, name: str, origin: str) -> Callable[..., Any]:
+        """Compile the page and return the function `name` of it; `origin` is its file name in tracebacks."""
+        exec(compile(self.text(), f"<{origin}>", "exec"), self.names)
+        function: Callable[..., Any] = self.names[name]
+        return function
