@@ -1,0 +1,9 @@
+"""A thin etcd client over grpc.aio: transactions that are never retried blindly, watches that resume, honest leases."""
+
+from __future__ import annotations
+
+from barnabas.runtime.etcd.client import EtcdClient
+from barnabas.runtime.etcd.connection import EtcdUnavailable, TlsFiles
+from barnabas.runtime.etcd.lease import Lease
+
+__all__ = ["EtcdClient", "EtcdUnavailable", "Lease", "TlsFiles"]

@@ -1,0 +1,155 @@
+"""EtcdClient: reads, transactions, leases and watches over one of several endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import grpc
+import grpc.aio
+
+from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, KeyValue, Snapshot, Txn, TxnResult, WatchBatch, prefix_end
+from barnabas.runtime.etcd import values
+from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints, EtcdUnavailable, TlsFiles
+from barnabas.runtime.etcd.lease import Lease, renewals
+from barnabas.runtime.etcd.watch import follow
+from protos.etcd.v1 import rpc_pb2 as pb
+
+Answer = TypeVar("Answer")
+
+# After these a request may have been carried out, or never have arrived.
+_AMBIGUOUS = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.ABORTED,
+    }
+)
+
+
+class EtcdClient:
+    """One client per process and event loop; every method may be used concurrently."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        now_ms: Callable[[], int],
+        tls: TlsFiles | None = None,
+        request_timeout_ms: int = 3000,
+    ) -> None:
+        """`now_ms` is the monotonic clock of leases; one attempt of a request lasts at most `request_timeout_ms`."""
+        self._endpoints = Endpoints(endpoints, tls)
+        self._now_ms = now_ms
+        self._timeout_s = request_timeout_ms / 1000
+
+    async def close(self) -> None:
+        await self._endpoints.close()
+
+    async def get(self, key: str, timeout_ms: int = 10_000) -> KeyValue | None:
+        """One key, linearizable. Raises EtcdUnavailable."""
+        request = pb.RangeRequest(key=key.encode())
+        response = await self._retried(
+            lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
+        )
+        return values.key_values(response.kvs)[0] if response.kvs else None
+
+    async def get_prefix(self, prefix: str, timeout_ms: int = 10_000) -> Snapshot:
+        """Every key that begins with `prefix`, linearizable, at one revision. Raises EtcdUnavailable."""
+        request = pb.RangeRequest(key=prefix.encode(), range_end=prefix_end(prefix).encode())
+        response = await self._retried(
+            lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
+        )
+        return Snapshot(response.header.revision, values.key_values(response.kvs))
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        """One attempt. Raises AmbiguousResult when its answer was lost, EtcdRefused when it certainly did nothing."""
+        connection = self._endpoints.current()
+        try:
+            return values.txn_result(await connection.kv.Txn(values.txn_request(txn), timeout=self._timeout_s))
+        except grpc.aio.AioRpcError as error:
+            if error.code() not in _AMBIGUOUS:
+                raise EtcdRefused(error.details()) from error
+            self._endpoints.leave(connection)
+            raise AmbiguousResult(error.details()) from error
+
+    async def grant(self, ttl_ms: int, timeout_ms: int = 10_000) -> Lease:
+        """A new lease, rounded up to seconds. A grant whose answer is lost expires unused, so it may be repeated."""
+        request = pb.LeaseGrantRequest(TTL=-(-ttl_ms // 1000))
+        sent_at_ms = 0
+
+        def attempt(connection: Connection) -> Awaitable[pb.LeaseGrantResponse]:
+            nonlocal sent_at_ms
+            sent_at_ms = self._now_ms()
+            return connection.lease.LeaseGrant(request, timeout=self._timeout_s)
+
+        response = await self._retried(attempt, timeout_ms)
+        return Lease(response.ID, response.TTL * 1000, sent_at_ms)
+
+    def renewals(self, lease: Lease) -> AsyncGenerator[None, None]:
+        """Renew `lease` until etcd says that it is gone; an item per renewal (see `barnabas.runtime.etcd.lease`)."""
+        return renewals(self._endpoints, lease, self._now_ms)
+
+    async def revoke(self, lease_id: int, timeout_ms: int = 3000) -> None:
+        """End a lease and with it every key attached; one that is gone already is fine. Raises EtcdUnavailable."""
+        request = pb.LeaseRevokeRequest(ID=lease_id)
+        try:
+            await self._retried(
+                lambda connection: connection.lease.LeaseRevoke(request, timeout=self._timeout_s), timeout_ms
+            )
+        except EtcdRefused as refused:
+            if not isinstance(refused.__cause__, grpc.aio.AioRpcError) or (
+                refused.__cause__.code() is not grpc.StatusCode.NOT_FOUND
+            ):
+                raise
+
+    async def time_to_live_ms(self, lease_id: int, timeout_ms: int = 10_000) -> int:
+        """What remains of a lease, to the second; negative when it is gone. Raises EtcdUnavailable."""
+        request = pb.LeaseTimeToLiveRequest(ID=lease_id)
+        response = await self._retried(
+            lambda connection: connection.lease.LeaseTimeToLive(request, timeout=self._timeout_s), timeout_ms
+        )
+        return response.TTL * 1000
+
+    async def compact(self, revision: int, timeout_ms: int = 10_000) -> None:
+        """Forget the history before `revision`; the newest values stay. EtcdRefused when that is done already."""
+        request = pb.CompactionRequest(revision=revision)
+        await self._retried(lambda connection: connection.kv.Compact(request, timeout=self._timeout_s), timeout_ms)
+
+    async def version(self, timeout_ms: int = 3000) -> str:
+        """The server's version: proof that a member answers and has a leader. Raises EtcdUnavailable."""
+        response = await self._retried(
+            lambda connection: connection.maintenance.Status(pb.StatusRequest(), timeout=self._timeout_s), timeout_ms
+        )
+        return response.version
+
+    def watch(self, prefix: str) -> AsyncGenerator[Snapshot | WatchBatch, None]:
+        """Follow every key that begins with `prefix`, through outages and compactions (see `watch.follow`)."""
+        return follow(self._endpoints, prefix, lambda: self._get_prefix_persistently(prefix))
+
+    async def _get_prefix_persistently(self, prefix: str) -> Snapshot:
+        while True:
+            try:
+                return await self.get_prefix(prefix)
+            except EtcdUnavailable:
+                continue
+
+    async def _retried(self, attempt: Callable[[Connection], Awaitable[Answer]], timeout_ms: int) -> Answer:
+        """Repeat what is harmless to repeat, on one member after the other."""
+        backoff = Backoff()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while True:
+                    connection = self._endpoints.current()
+                    try:
+                        return await attempt(connection)
+                    except grpc.aio.AioRpcError as error:
+                        if error.code() not in _AMBIGUOUS:
+                            raise EtcdRefused(error.details()) from error
+                        self._endpoints.leave(connection)
+                    await backoff.wait()
+        except TimeoutError as error:
+            raise EtcdUnavailable(f"no etcd member answered within {timeout_ms} ms") from error

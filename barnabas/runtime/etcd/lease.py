@@ -1,0 +1,75 @@
+"""A lease and its renewal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+import grpc.aio
+
+from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints
+from protos.etcd.v1 import rpc_pb2 as pb
+
+
+class Lease:
+    """A lease of ours, with the local view of how long it certainly lasts.
+
+    The local deadline counts from the moment a renewal was SENT, so it never lies later than etcd's own. A lease that
+    is past it may still be alive in etcd (and come back to life here): nobody may act on it until then.
+    """
+
+    __slots__ = ("deadline_ms", "lease_id", "ttl_ms")
+
+    def __init__(self, lease_id: int, ttl_ms: int, granted_at_ms: int) -> None:
+        """`granted_at_ms` is when the grant was sent, on the clock that `alive` is asked by."""
+        self.lease_id = lease_id
+        self.ttl_ms = ttl_ms
+        self.deadline_ms = granted_at_ms + ttl_ms
+
+    def alive(self, now_ms: int) -> bool:
+        return now_ms < self.deadline_ms
+
+    def renewed(self, sent_at_ms: int, ttl_ms: int) -> None:
+        self.deadline_ms = sent_at_ms + ttl_ms
+
+
+async def renewals(endpoints: Endpoints, lease: Lease, now_ms: Callable[[], int]) -> AsyncGenerator[None, None]:
+    """Renew the lease three times per TTL, yielding after each renewal; ends when etcd says that the lease is gone.
+
+    While no member answers it keeps trying: the lease may outlive the outage.
+    """
+    interval_ms = lease.ttl_ms / 3
+    backoff = Backoff()
+    while True:
+        connection = endpoints.current()
+        try:
+            async with aclosing(_renew_on(connection, lease, now_ms, interval_ms)) as ttls_ms:
+                async for ttl_ms in ttls_ms:
+                    if ttl_ms <= 0:
+                        return
+                    backoff.reset()
+                    yield
+        except (grpc.aio.AioRpcError, TimeoutError):
+            endpoints.leave(connection)
+        await backoff.wait()
+
+
+async def _renew_on(
+    connection: Connection, lease: Lease, now_ms: Callable[[], int], interval_ms: float
+) -> AsyncGenerator[int, None]:
+    call = connection.lease.LeaseKeepAlive()  # type: ignore[call-arg]  # requests are written one by one
+    try:
+        while True:
+            sent_at_ms = now_ms()
+            async with asyncio.timeout(interval_ms / 1000):
+                await call.write(pb.LeaseKeepAliveRequest(ID=lease.lease_id))
+                response = await call.read()
+            if not isinstance(response, pb.LeaseKeepAliveResponse):
+                return
+            if response.TTL > 0:
+                lease.renewed(sent_at_ms, response.TTL * 1000)
+            yield response.TTL * 1000
+            await asyncio.sleep(interval_ms / 1000)
+    finally:
+        call.cancel()

@@ -1,0 +1,62 @@
+"""Following a prefix: everything once, then every change, for ever."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import grpc.aio
+
+from barnabas.ports.etcd import Snapshot, WatchBatch, prefix_end
+from barnabas.runtime.etcd import values
+from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints
+from protos.etcd.v1 import rpc_pb2 as pb
+
+# A member without a leader ends the watch instead of staying silent.
+_REQUIRE_LEADER = (("hasleader", "true"),)
+
+
+async def follow(
+    endpoints: Endpoints, prefix: str, read_all: Callable[[], Awaitable[Snapshot]]
+) -> AsyncGenerator[Snapshot | WatchBatch, None]:
+    """A Snapshot, then a WatchBatch per answer of etcd's, resumed at the last revision + 1 whenever a connection fails.
+
+    Where that revision is compacted away (or etcd has lost it, restored from a backup) a Snapshot comes again.
+    """
+    backoff = Backoff()
+    while True:
+        snapshot = await read_all()
+        yield snapshot
+        revision = snapshot.revision
+        resumable = True
+        while resumable:
+            connection = endpoints.current()
+            try:
+                async with aclosing(_watch_on(connection, prefix, revision + 1)) as responses:
+                    async for response in responses:
+                        if response.compact_revision or response.header.revision < revision:
+                            resumable = False
+                            break
+                        backoff.reset()
+                        if response.canceled:
+                            break
+                        if response.events:
+                            events = tuple(values.watch_event(event) for event in response.events)
+                            revision = events[-1].key_value.mod_revision
+                            yield WatchBatch(revision, events)
+            except grpc.aio.AioRpcError:
+                endpoints.leave(connection)
+            await backoff.wait()
+
+
+async def _watch_on(connection: Connection, prefix: str, start_revision: int) -> AsyncGenerator[pb.WatchResponse, None]:
+    call = connection.watch.Watch(metadata=_REQUIRE_LEADER)  # type: ignore[call-arg]  # requests are written below
+    try:
+        create = pb.WatchCreateRequest(
+            key=prefix.encode(), range_end=prefix_end(prefix).encode(), start_revision=start_revision
+        )
+        await call.write(pb.WatchRequest(create_request=create))
+        while isinstance(response := await call.read(), pb.WatchResponse):
+            yield response
+    finally:
+        call.cancel()
