@@ -1,0 +1,137 @@
+"""Read results in pieces: bulk bytes travel in messages of about 1 MiB, so that heartbeats and acks pass between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from barnabas.channel.messages import Buffer, ReadPartitionResult, ReadPiece, ReadResult
+from barnabas.channel.packing_primitives import MalformedMessage
+
+# About what a partition's result takes beside its records.
+_PARTITION_OVERHEAD_BYTES: Final = 64
+
+
+def split_read_result(result: ReadResult, piece_bytes_max: int = 1 << 20) -> Iterator[ReadPiece]:
+    """The pieces of a result, in order; the last one says so. Records are sliced, not copied.
+
+    A partition whose records do not fit goes on in the next piece under the same index, its other fields left out.
+    """
+    partitions: list[ReadPartitionResult] = []
+    room = piece_bytes_max
+    for partition in result.partitions:
+        if partitions and room < _PARTITION_OVERHEAD_BYTES:
+            yield ReadPiece(result.request_id, False, partitions)
+            partitions, room = [], piece_bytes_max
+        room -= _PARTITION_OVERHEAD_BYTES
+        length = len(partition.records)
+        if length <= room:
+            partitions.append(partition)
+            room -= length
+            continue
+        records = memoryview(partition.records)
+        position = max(0, room)
+        partitions.append(_first_part(partition, records[:position]))
+        while position < length:
+            yield ReadPiece(result.request_id, False, partitions)
+            room = max(1, piece_bytes_max - _PARTITION_OVERHEAD_BYTES)
+            part = records[position : position + room]
+            partitions = [ReadPartitionResult(partition.index, 0, 0, 0, 0, 0, 0, 0, part)]
+            position += room
+            room -= len(part)
+    yield ReadPiece(result.request_id, True, partitions)
+
+
+def _first_part(partition: ReadPartitionResult, records: memoryview) -> ReadPartitionResult:
+    return ReadPartitionResult(
+        partition.index,
+        partition.error_code,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log_start_offset,
+        partition.leader_epoch,
+        partition.leader_id,
+        partition.fetch_position,
+        records,
+    )
+
+
+class _Assembly:
+    """A read whose last piece has not come."""
+
+    __slots__ = ("byte_count", "partitions", "tail")
+
+    def __init__(self) -> None:
+        self.partitions: list[ReadPartitionResult] = []
+        # The record parts of the last partition, joined when the next one begins.
+        self.tail: list[Buffer] = []
+        self.byte_count = 0
+
+    def add(self, piece: ReadPiece) -> None:
+        for result in piece.partitions:
+            self.byte_count += len(result.records) + _PARTITION_OVERHEAD_BYTES
+            last_index = self.partitions[-1].index if self.partitions else -1
+            if result.index == last_index:
+                self.tail.append(result.records)
+            elif result.index > last_index:
+                self._join_tail()
+                self.partitions.append(result)
+                self.tail.append(result.records)
+            else:
+                raise MalformedMessage(f"partition {result.index} of read {piece.request_id} is out of order")
+
+    def _join_tail(self) -> None:
+        if len(self.tail) > 1:
+            self.partitions[-1].records = b"".join(self.tail)
+        self.tail.clear()
+
+    def finish(self, request_id: int) -> ReadResult:
+        self._join_tail()
+        return ReadResult(request_id, self.partitions)
+
+
+class ReadAssembler:
+    """Puts the reads of one stream together from their pieces; the pieces of different reads may interleave.
+
+    `reads_max` and `bytes_max` bound what unfinished reads may hold: a logstore never answers more than was asked, so
+    one that goes beyond is broken and its stream is to be closed (MalformedMessage).
+    """
+
+    __slots__ = ("_assemblies", "_byte_count", "_bytes_max", "_reads_max")
+
+    def __init__(self, reads_max: int = 10_000, bytes_max: int = 1 << 30) -> None:
+        self._assemblies: dict[int, _Assembly] = {}
+        self._byte_count = 0
+        self._reads_max = reads_max
+        self._bytes_max = bytes_max
+
+    def take(self, piece: ReadPiece) -> ReadResult | None:
+        """The whole result when this piece was its last one. Records are joined only where they span pieces."""
+        assembly = self._assemblies.get(piece.request_id)
+        if assembly is None:
+            assembly = _Assembly()
+            if not piece.last:
+                if len(self._assemblies) >= self._reads_max:
+                    raise MalformedMessage("more reads are being answered than can be")
+                self._assemblies[piece.request_id] = assembly
+        else:
+            self._byte_count -= assembly.byte_count
+        assembly.add(piece)
+        if piece.last:
+            self._assemblies.pop(piece.request_id, None)
+            return assembly.finish(piece.request_id)
+        self._byte_count += assembly.byte_count
+        if self._byte_count > self._bytes_max:
+            raise MalformedMessage("more bytes are being answered than were asked for")
+        return None
+
+    def forget(self, request_id: int) -> None:
+        """Drop what has come of a read, when no more of it will (a cancelled read may still be answered to its end)."""
+        assembly = self._assemblies.pop(request_id, None)
+        if assembly is not None:
+            self._byte_count -= assembly.byte_count
+
+    def clear(self) -> None:
+        """The stream is down."""
+        self._assemblies.clear()
+        self._byte_count = 0

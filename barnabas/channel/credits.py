@@ -1,0 +1,154 @@
+"""Credit on the data channel: what a stream's opener may have outstanding at a logstore, in requests and in bytes.
+
+One rule serves both sides. An account can pay for a request that fits its balance; and while it holds at least the
+stream's minimum it can pay for **any** request, going into debt by it. So a request larger than every share still passes
+(an idle account always holds its minimum), and nothing can wait for a grant that never comes. Debt ends sending until it
+is worked off, so each stream is over its share by one request at most.
+
+The logstore's pool shares its totals by dynamic thresholds (Choudhury and Hahne, 1998, made for shared switch buffers):
+a stream may hold as much as is left free. With k busy streams each gets 1/(k+1) of the total, and the rest stays there
+for newcomers. A stream that holds more than that gets back less than it spent until it is even; one that uses half of
+what it holds gets more; one that is idle keeps what it has. Only the minimums may exceed the totals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.channel.messages import Credit
+
+# Every open stream holds at least this much. The largest record batch of Kafka's defaults (message.max.bytes) fits.
+STREAM_REQUESTS_MIN: Final = 8
+STREAM_BYTES_MIN: Final = 1_048_588
+
+# A new stream starts with at most this part of the totals and grows with use: an idle one must not sit on a share.
+_OPENING_PARTS: Final = 16
+
+
+class CreditAccount:
+    """What the opener of a stream may still send; debts are negative balances."""
+
+    __slots__ = ("bytes", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.bytes = 0
+
+    def try_spend(self, requests: int, byte_count: int) -> bool:
+        """Pay for `requests` with `byte_count` bytes of records in all; False, and nothing is paid, without credit."""
+        if requests > self.requests < STREAM_REQUESTS_MIN or byte_count > self.bytes < STREAM_BYTES_MIN:
+            return False
+        self.requests -= requests
+        self.bytes -= byte_count
+        return True
+
+    def grant(self, credit: Credit) -> None:
+        """Take what the logstore hands out."""
+        self.requests += credit.requests
+        self.bytes += credit.bytes
+
+    def reset(self) -> None:
+        """The stream is down: a new one starts from nothing."""
+        self.requests = 0
+        self.bytes = 0
+
+
+@dataclass(slots=True)
+class _Share:
+    """One stream's part of one resource: held = balance of the opener + outstanding + handled."""
+
+    held: int
+    # Received and not handled.
+    outstanding: int = 0
+    # The most that was outstanding or not granted back since the last grant.
+    outstanding_max: int = 0
+    # Handled and not granted back.
+    handled: int = 0
+
+
+class _Resource:
+    """One resource, requests or bytes, shared by all streams."""
+
+    __slots__ = ("free", "minimum", "total")
+
+    def __init__(self, total: int, minimum: int) -> None:
+        self.total = total
+        self.minimum = minimum
+        # What no stream holds; negative while minimums exceed the total.
+        self.free = total
+
+    def open(self) -> _Share:
+        held = max(self.minimum, min(self.free // 2, self.total // _OPENING_PARTS))
+        self.free -= held
+        return _Share(held)
+
+    def due(self, share: _Share) -> int:
+        """What to grant now: what was handled, less what the stream holds too much or more what it may have."""
+        room = max(self.minimum, (self.free + share.held) // 2) - share.held
+        if room > 0 and 2 * share.outstanding_max < share.held:
+            room = 0
+        change = max(room, -share.handled)
+        granted = share.handled + change
+        share.held += change
+        self.free -= change
+        share.handled = 0
+        share.outstanding_max = share.outstanding
+        return granted
+
+    def close(self, share: _Share) -> None:
+        self.free += share.held
+
+
+class CreditPool:
+    """The logstore's side: one pool for all of its data streams."""
+
+    __slots__ = ("_bytes", "_requests", "_streams")
+
+    def __init__(self, requests_total: int, bytes_total: int) -> None:
+        self._requests = _Resource(requests_total, STREAM_REQUESTS_MIN)
+        self._bytes = _Resource(bytes_total, STREAM_BYTES_MIN)
+        self._streams: dict[int, tuple[_Share, _Share]] = {}
+
+    def open_stream(self, stream_id: int) -> Credit:
+        """A stream's first credit, for its welcome."""
+        assert stream_id not in self._streams, f"stream {stream_id} is open already"
+        requests, byte_share = self._requests.open(), self._bytes.open()
+        self._streams[stream_id] = requests, byte_share
+        return Credit(requests.held, byte_share.held)
+
+    def received(self, stream_id: int, requests: int, byte_count: int) -> bool:
+        """Note what came. False when the opener had no credit left to spend: it breaks the contract, close it."""
+        request_share, byte_share = self._streams[stream_id]
+        had_credit = request_share.held > request_share.outstanding + request_share.handled and (
+            not byte_count or byte_share.held > byte_share.outstanding + byte_share.handled
+        )
+        for share, count in ((request_share, requests), (byte_share, byte_count)):
+            share.outstanding += count
+            share.outstanding_max = max(share.outstanding_max, share.outstanding + share.handled)
+        return had_credit or not requests
+
+    def handled(self, stream_id: int, requests: int, byte_count: int) -> None:
+        """Note what no longer takes a place in the queue or in memory; unknown streams are closed ones."""
+        shares = self._streams.get(stream_id)
+        if shares is None:
+            return
+        for share, count in zip(shares, (requests, byte_count), strict=True):
+            assert count <= share.outstanding, "more was handled than received"
+            share.outstanding -= count
+            share.handled += count
+
+    def grants_due(self, stream_id: int) -> Credit | None:
+        """What to send with the stream's next response, counted as sent; None when there is nothing."""
+        shares = self._streams.get(stream_id)
+        if shares is None or not (shares[0].handled or shares[1].handled):
+            return None
+        requests, byte_count = self._requests.due(shares[0]), self._bytes.due(shares[1])
+        return Credit(requests, byte_count) if requests or byte_count else None
+
+    def close_stream(self, stream_id: int) -> None:
+        """The stream is gone: its share is free, whatever of it is still being handled."""
+        shares = self._streams.pop(stream_id, None)
+        if shares is not None:
+            self._requests.close(shares[0])
+            self._bytes.close(shares[1])
