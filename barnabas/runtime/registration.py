@@ -1,0 +1,159 @@
+"""A process's place in the cluster: its registration key in etcd, under a lease that it keeps alive.
+
+The key is put if absent. One left behind by the process before is taken away first, but only where that process is
+certainly gone: it used the same log directory (which this process has locked), or none of its addresses answers any
+more, or they are this process's own by now. Otherwise its lease decides; while that is renewed, the id is taken.
+Call `start` only after every listener named in the registration is bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+from barnabas.cluster.keys import (
+    Keys,
+    LogstoreRegistration,
+    Role,
+    decode_registration,
+    encode_registration,
+    registration_addresses,
+)
+from barnabas.cluster.keys import Registration as Record
+from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, KeyValue, Put, Txn, absent, modified_at
+from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
+
+_PROBE_S = 1.0
+_POLL_S = 0.2
+# Leases expire a little late: etcd revokes them twice a second.
+_LEASE_MARGIN_MS = 1500
+
+
+class IdentityTaken(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
+    """Another live process holds this id."""
+
+
+class Registration:
+    """Registers one member and keeps it registered until `stop`.
+
+    `describe` makes the record for a given incarnation. `on_registered(epoch)` is called at every registration with the
+    key's create revision (a logstore's broker epoch); `on_renewed(lease)` then and after every renewal.
+    """
+
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        keys: Keys,
+        role: Role,
+        member_id: str,
+        describe: Callable[[str], Record],
+        new_incarnation: Callable[[], str],
+        ttl_ms: int = 6000,
+        on_registered: Callable[[int], None] = lambda epoch: None,
+        on_renewed: Callable[[Lease], None] = lambda lease: None,
+    ) -> None:
+        self._etcd = etcd
+        self._role = role
+        self._member_id = member_id
+        self._key = keys.registration(role, member_id)
+        self._describe = describe
+        self._new_incarnation = new_incarnation
+        self._ttl_ms = ttl_ms
+        self._on_registered = on_registered
+        self._on_renewed = on_renewed
+        self.lease: Lease | None = None
+        self.epoch = -1
+
+    async def start(self) -> int:
+        """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken."""
+        record = self._describe(self._new_incarnation())
+        while True:
+            try:
+                await self._make_room(record)
+                self.lease = await self._etcd.grant(self._ttl_ms)
+                epoch = await self._put(record, self.lease)
+            except (AmbiguousResult, EtcdRefused, EtcdUnavailable):
+                # Whatever it was, the next round reads what is there.
+                await asyncio.sleep(_POLL_S)
+                continue
+            if epoch is not None:
+                self.epoch = epoch
+                self._on_registered(epoch)
+                self._on_renewed(self.lease)
+                return epoch
+
+    async def run(self) -> None:
+        """Keep the lease alive; register anew, as another incarnation, whenever it is lost. Raises IdentityTaken."""
+        while True:
+            assert self.lease is not None, "start comes first"
+            async with aclosing(self._etcd.renewals(self.lease)) as renewals:
+                async for _ in renewals:
+                    self._on_renewed(self.lease)
+            await self.start()
+
+    async def stop(self) -> None:
+        """Leave at once, instead of when the lease ends. `run` must have been cancelled."""
+        if self.lease is None:
+            return
+        try:
+            await self._etcd.revoke(self.lease.lease_id)
+        except (EtcdUnavailable, EtcdRefused):
+            return  # Nobody to tell: the lease ends by itself.
+
+    async def _put(self, record: Record, lease: Lease) -> int | None:
+        """The epoch of the registration, or None where the key is there already."""
+        value = encode_registration(record)
+        txn = Txn((absent(self._key),), (Put(self._key, value, lease.lease_id),))
+        try:
+            result = await self._etcd.txn(txn)
+        except AmbiguousResult:
+            written = await self._etcd.get(self._key)
+            return written.create_revision if written is not None and written.value == value else None
+        return result.revision if result.succeeded else None
+
+    async def _make_room(self, record: Record) -> None:
+        """Return when the key is absent, or was at that moment."""
+        while (found := await self._etcd.get(self._key)) is not None:
+            old = decode_registration(self._role, found.value)
+            if await _certainly_gone(old, record):
+                # An ambiguous delete needs no reading back: the loop reads.
+                await self._etcd.txn(Txn((modified_at(self._key, found.mod_revision),), (Delete(self._key),)))
+            else:
+                await self._outlive(found, old)
+
+    async def _outlive(self, found: KeyValue, old: Record) -> None:
+        """Wait for the lease of another process's registration to end. Raises IdentityTaken when it is renewed."""
+        remaining_ms = max(0, await self._etcd.time_to_live_ms(found.lease)) + _LEASE_MARGIN_MS
+        for _ in range(int(remaining_ms / 1000 / _POLL_S)):
+            await asyncio.sleep(_POLL_S)
+            now = await self._etcd.get(self._key)
+            if now is None or now.mod_revision != found.mod_revision:
+                return
+        where = ", ".join(sorted(registration_addresses(old).values()))
+        raise IdentityTaken(
+            f"{self._role.value} {self._member_id} is already running at {where}: stop it, or give this one another id"
+        )
+
+
+async def _certainly_gone(old: Record, mine: Record) -> bool:
+    match old, mine:
+        case LogstoreRegistration(), LogstoreRegistration() if old.directory_id == mine.directory_id:
+            return True
+    own = set(registration_addresses(mine).values())
+    others = [address for address in registration_addresses(old).values() if address not in own]
+    return all([await refuses_connections(address) for address in others])
+
+
+async def refuses_connections(address: str) -> bool:
+    """True when the host is there and nobody listens at "host:port"; False when that is not certain."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(_PROBE_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except ConnectionRefusedError:
+        return True
+    except OSError:  # Unreachable, unknown, or too slow (TimeoutError is one): nothing is proved.
+        return False
+    writer.close()
+    return False
