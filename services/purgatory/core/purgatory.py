@@ -1,0 +1,269 @@
+"""PurgatoryCore: parked entries in, completions out; no clock, no sockets.
+
+What goes in is what gateways park, what logstores publish, and the time. What comes out is collected until the shell
+asks (`take_outputs`, once per turn of its loop): completions by gateway stream, watches and unwatches by logstore.
+
+The order that loses no wake-up: a partition's watch exists before its newest known state is looked at. A state that the
+logstore publishes later arrives later (one ordered stream), and the present state is the first answer to a watch.
+
+When the pod is full, a park is answered at once with EXPIRED, exactly as if its time had run out: a produce gets
+REQUEST_TIMED_OUT ("maybe written") for what is not known to be committed, a fetch is read once more and answered with
+what is there. That is a shorter wait and never a wrong answer; success is still only what a leader of the same epoch
+has published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import assert_never, cast
+
+from barnabas.channel.messages import Completion, Outcome, ParkFetch, ParkProduce, PartitionState, WatchedPartition
+from barnabas.cluster.image import ClusterImage
+from services.purgatory.core.timing_wheel import TimingWheel
+from services.purgatory.core.waiting import (
+    NOT_LEADER_OR_FOLLOWER,
+    FetchWait,
+    Parked,
+    ParkedFetch,
+    ParkedProduce,
+    ProduceWait,
+)
+from services.purgatory.core.watches import (
+    Measure,
+    PartitionWatch,
+    Standing,
+    Wait,
+    WaitHeap,
+    Watches,
+)
+
+ENTRIES_MAX = 2_000_000
+
+
+@dataclass(slots=True)
+class Outputs:
+    """One turn's work for the shell; nodes and streams in the order in which they came up."""
+
+    completions: dict[int, list[Completion]] = field(default_factory=dict)
+    watches: dict[int, list[WatchedPartition]] = field(default_factory=dict)
+    unwatches: dict[int, list[WatchedPartition]] = field(default_factory=dict)
+
+
+class PurgatoryCore:
+    """The waiting room of one pod.
+
+    `entries_max` bounds what is parked, counted in conditions (an entry without any counts as one). Stream ids are
+    the shell's, one per gateway stream and never used twice; entry ids are unique within a stream.
+    """
+
+    __slots__ = ("_completions", "_entries", "_entries_max", "_streams", "_watches", "_wheel")
+
+    def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
+        self._wheel = TimingWheel(now_ms)
+        self._watches = Watches()
+        self._streams: dict[int, dict[int, Parked]] = {}
+        self._entries = 0
+        self._entries_max = entries_max
+        self._completions: dict[int, list[Completion]] = {}
+
+    @property
+    def entries(self) -> int:
+        """What is parked, in conditions."""
+        return self._entries
+
+    @property
+    def watched_partitions(self) -> int:
+        return len(self._watches)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` has something to do, None when nothing is parked."""
+        return self._wheel.next_deadline_ms()
+
+    def park_produce(self, stream_id: int, park: ParkProduce, now_ms: int) -> None:
+        entry = ParkedProduce(stream_id, park.entry_id, now_ms + park.wait_ms)
+        watches = self._watches
+        entry.waits = tuple(
+            ProduceWait(entry, watches.watch(each.leader_id, each.topic_id, each.partition), each)
+            for each in park.conditions
+        )
+        waiting: list[ProduceWait] = []
+        for wait in entry.waits:
+            code = wait.judge()
+            if code is None:
+                waiting.append(wait)
+            else:
+                wait.error_code = code
+        entry.pending = len(waiting)
+        if not waiting:
+            self._answer(entry, entry.outcome())
+        elif self._admit(entry):
+            for wait in waiting:
+                wait.heap.push(wait.required_offset, wait)
+
+    def park_fetch(self, stream_id: int, park: ParkFetch, now_ms: int) -> None:
+        entry = ParkedFetch(stream_id, park.entry_id, now_ms + park.wait_ms, park.bytes_wanted)
+        watches = self._watches
+        entry.waits = tuple(
+            FetchWait(entry, watches.watch(each.leader_id, each.topic_id, each.partition), each)
+            for each in park.conditions
+        )
+        outcome = entry.outcome()
+        if outcome is not None:
+            self._answer(entry, outcome)
+        elif self._admit(entry) and entry.waits:
+            entry.queue()
+
+    def cancel(self, stream_id: int, entry_id: int) -> None:
+        """The client is gone: the entry ends without an answer. One that has ended already is no error."""
+        entry = self._streams.get(stream_id, {}).get(entry_id)
+        if entry is not None:
+            self._remove(entry)
+
+    def stream_closed(self, stream_id: int) -> None:
+        """The gateway is gone, or asks the leaders itself from now on: all its entries end silently."""
+        for entry in list(self._streams.get(stream_id, {}).values()):
+            self._remove(entry)
+        self._completions.pop(stream_id, None)
+
+    def partition_states(self, node_id: int, states: Iterable[PartitionState]) -> None:
+        """What a logstore has published, in its order. Partitions that are no longer watched are passed over."""
+        for state in states:
+            watch = self._watches.find(node_id, state.topic_id, state.partition)
+            if watch is None:
+                continue
+            known = watch.state
+            watch.learn(state)
+            log_start_moved = known is None or known.log_start_offset != state.log_start_offset
+            self._look_at(watch, log_start_moved)
+
+    def logstore_up(self, node_id: int) -> None:
+        """A fresh watch stream to the logstore is open; nothing has been sent on it yet."""
+        self._watches.logstore_up(node_id)
+
+    def logstore_down(self, node_id: int) -> None:
+        """The watch stream is lost. Entries wait on: the present state comes with the next stream, deadlines hold
+        anyway."""
+        self._watches.logstore_down(node_id)
+
+    def metadata_applied(self, image: ClusterImage) -> None:
+        """End what waits on epochs that the controller has ended: a dead leader never says so itself."""
+        for watch in self._watches:
+            metadata = image.partition(watch.topic_id, watch.partition)
+            if metadata is None:
+                continue
+            for leader_epoch, measure in list(watch.heaps):
+                if leader_epoch < metadata.leader_epoch:
+                    for wait in watch.heaps[(leader_epoch, measure)].pop_all():
+                        self._fence(wait)
+            self._tidy(watch)
+
+    def advance(self, now_ms: int) -> None:
+        """End what has waited long enough."""
+        for entry in self._wheel.advance(now_ms):
+            self._end(cast("Parked", entry), Outcome.EXPIRED)
+
+    def take_outputs(self) -> Outputs:
+        """All that this turn has come to; the caller sends it."""
+        watches, unwatches = self._watches.end_turn()
+        completions, self._completions = self._completions, {}
+        return Outputs(
+            completions,
+            {node_id: _named(each) for node_id, each in watches.items()},
+            {node_id: _named(each) for node_id, each in unwatches.items()},
+        )
+
+    def _admit(self, entry: Parked) -> bool:
+        """Take in an entry that has to wait; False when it was answered at once instead."""
+        stream = self._streams.setdefault(entry.stream_id, {})
+        weight = len(entry.waits) or 1
+        if self._entries + weight > self._entries_max:
+            self._answer(entry, Outcome.EXPIRED)
+            return False
+        if entry.entry_id in stream:
+            # A gateway's fault. The first one keeps the id; the second could never be answered apart from it.
+            return False
+        stream[entry.entry_id] = entry
+        self._entries += weight
+        self._wheel.add(entry)
+        return True
+
+    def _look_at(self, watch: PartitionWatch, log_start_moved: bool) -> None:
+        """The state of `watch` is new: end what it ends, touch nothing else."""
+        for (leader_epoch, measure), heap in list(watch.heaps.items()):
+            standing = watch.standing(leader_epoch)
+            match standing:
+                case Standing.UNKNOWN:
+                    continue
+                case Standing.LEADING:
+                    reached = heap.pop_reached(watch.value(measure))
+                case Standing.ENDED | Standing.OFFLINE:
+                    reached = heap.pop_all()
+                case _:
+                    assert_never(standing)
+            for wait in reached:
+                self._settle(wait)
+            if log_start_moved and measure is not Measure.HIGH_WATERMARK:
+                self._look_for_deleted_offsets(heap)
+        self._tidy(watch)
+
+    def _look_for_deleted_offsets(self, heap: WaitHeap) -> None:
+        """No heap orders fetches by offset: the log's start moves too seldom (retention, DeleteRecords)."""
+        for wait in heap:
+            if isinstance(wait, FetchWait) and wait.must_read_again():
+                self._settle(wait)
+
+    def _settle(self, wait: Wait) -> None:
+        """`wait` has left its heap because the partition's state has reached it."""
+        match wait:
+            case ProduceWait(entry=entry):
+                code = wait.judge()
+                assert code is not None, "popped before its time"
+                self._resolve(entry, wait, code)
+            case FetchWait(entry=fetch) if fetch.waits:
+                outcome = fetch.outcome()
+                if outcome is None:
+                    fetch.queue()
+                else:
+                    self._end(fetch, outcome)
+
+    def _fence(self, wait: Wait) -> None:
+        """`wait` has left its heap because the controller has ended its epoch."""
+        match wait:
+            case ProduceWait(entry=entry):
+                self._resolve(entry, wait, NOT_LEADER_OR_FOLLOWER)
+            case FetchWait(entry=fetch) if fetch.waits:
+                self._end(fetch, Outcome.FENCED)
+
+    def _resolve(self, entry: ParkedProduce, wait: ProduceWait, code: int) -> None:
+        wait.error_code = code
+        entry.pending -= 1
+        if not entry.pending:
+            self._end(entry, entry.outcome())
+
+    def _end(self, entry: Parked, outcome: Outcome) -> None:
+        self._answer(entry, outcome)
+        self._remove(entry)
+
+    def _answer(self, entry: Parked, outcome: Outcome) -> None:
+        codes = [wait.error_code for wait in entry.waits] if isinstance(entry, ParkedProduce) else []
+        self._completions.setdefault(entry.stream_id, []).append(Completion(entry.entry_id, outcome, codes))
+
+    def _remove(self, entry: Parked) -> None:
+        self._wheel.cancel(entry)
+        del self._streams[entry.stream_id][entry.entry_id]
+        self._entries -= len(entry.waits) or 1
+        waits, entry.waits = entry.waits, ()
+        for wait in waits:
+            wait.heap.discard(wait)
+            if not wait.heap.watch.live:
+                self._watches.left(wait.heap.watch)
+
+    def _tidy(self, watch: PartitionWatch) -> None:
+        watch.drop_empty_heaps()
+        if not watch.live:
+            self._watches.left(watch)
+
+
+def _named(watches: list[PartitionWatch]) -> list[WatchedPartition]:
+    return [WatchedPartition(watch.topic_id, watch.partition) for watch in watches]

@@ -1,0 +1,256 @@
+"""What is known of each watched partition, and who waits there, ordered so that a move touches only whom it may
+satisfy.
+
+A partition's waits are kept in one heap per (leader epoch, measure): the measure is the number that the logstore moves
+(high watermark, byte positions), the heap's order is the value at which the wait has to be looked at. A move pops the
+waits that it has reached and sees no other.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from enum import Enum, IntEnum
+
+from barnabas.channel.messages import PartitionState
+
+# Below this a heap is not worth sweeping for waits that have left.
+SWEPT_ITEMS_MIN = 64
+NOT_QUEUED = 0
+
+
+class Measure(IntEnum):
+    """The numbers of a partition that waits wait for."""
+
+    HIGH_WATERMARK = 0
+    # Bytes of log below the high watermark.
+    POSITION = 1
+    # Bytes of log below the last stable offset, as far as they are known.
+    STABLE_POSITION = 2
+
+
+class Standing(Enum):
+    """How an epoch stands at the logstore that led the partition under it."""
+
+    # Nothing is known yet, or what is known is older than the epoch: whatever is newer will be published.
+    UNKNOWN = 0
+    LEADING = 1
+    # Another epoch, another leader, or no replica any more: no watermark will ever speak for this epoch again.
+    ENDED = 2
+    # The log directory went offline under this epoch.
+    OFFLINE = 3
+
+
+class Wait:
+    """One condition of a parked entry, at most in one heap at a time."""
+
+    __slots__ = ("heap", "queued_as")
+
+    def __init__(self, heap: WaitHeap) -> None:
+        self.heap = heap
+        # The heap's own number of the item that stands for this wait; items with another number are left over.
+        self.queued_as = NOT_QUEUED
+
+
+class WaitHeap:
+    """The waits of one partition, epoch and measure. Waits that left stay as items until half of all items are such."""
+
+    __slots__ = ("_items", "_sequence", "leader_epoch", "live", "measure", "watch")
+
+    def __init__(self, watch: PartitionWatch, leader_epoch: int, measure: Measure) -> None:
+        self.watch = watch
+        self.leader_epoch = leader_epoch
+        self.measure = measure
+        self.live = 0
+        self._items: list[tuple[int, int, Wait]] = []
+        self._sequence = NOT_QUEUED
+
+    def push(self, threshold: int, wait: Wait) -> None:
+        """Queue `wait` to be popped once the measure has reached `threshold`."""
+        assert wait.queued_as == NOT_QUEUED
+        self._sequence += 1
+        wait.queued_as = self._sequence
+        heapq.heappush(self._items, (threshold, self._sequence, wait))
+        self.live += 1
+        self.watch.live += 1
+
+    def discard(self, wait: Wait) -> None:
+        """`wait` has left, if it was here."""
+        if wait.queued_as == NOT_QUEUED:
+            return
+        wait.queued_as = NOT_QUEUED
+        self.live -= 1
+        self.watch.live -= 1
+        if self.live == 0:
+            self._items.clear()
+        elif len(self._items) >= SWEPT_ITEMS_MIN and self.live * 2 < len(self._items):
+            self._items = [item for item in self._items if item[2].queued_as == item[1]]
+            heapq.heapify(self._items)
+
+    def pop_reached(self, value: int) -> list[Wait]:
+        """Take out the waits whose threshold is at or below `value`, lowest and then oldest first."""
+        reached: list[Wait] = []
+        items = self._items
+        while items and items[0][0] <= value:
+            _, sequence, wait = heapq.heappop(items)
+            if wait.queued_as == sequence:
+                wait.queued_as = NOT_QUEUED
+                reached.append(wait)
+        self.live -= len(reached)
+        self.watch.live -= len(reached)
+        return reached
+
+    def pop_all(self) -> list[Wait]:
+        """Take out every wait, oldest first."""
+        left = sorted((item for item in self._items if item[2].queued_as == item[1]), key=_sequence_of)
+        self._items.clear()
+        self.live -= len(left)
+        self.watch.live -= len(left)
+        for _, _, wait in left:
+            wait.queued_as = NOT_QUEUED
+        return [wait for _, _, wait in left]
+
+    def __iter__(self) -> Iterator[Wait]:
+        return iter([item[2] for item in self._items if item[2].queued_as == item[1]])
+
+
+def _sequence_of(item: tuple[int, int, Wait]) -> int:
+    return item[1]
+
+
+class PartitionWatch:
+    """One partition at one logstore: its newest known state (None: unknown) and the waits on it."""
+
+    __slots__ = ("heaps", "live", "node_id", "partition", "stable_position", "state", "topic_id")
+
+    def __init__(self, node_id: int, topic_id: bytes, partition: int) -> None:
+        self.node_id = node_id
+        self.topic_id = topic_id
+        self.partition = partition
+        self.state: PartitionState | None = None
+        # A lower bound: the position at the high watermark when the last stable offset last stood there.
+        self.stable_position = -1
+        self.live = 0
+        self.heaps: dict[tuple[int, Measure], WaitHeap] = {}
+
+    def heap(self, leader_epoch: int, measure: Measure) -> WaitHeap:
+        found = self.heaps.get((leader_epoch, measure))
+        if found is None:
+            found = self.heaps[(leader_epoch, measure)] = WaitHeap(self, leader_epoch, measure)
+        return found
+
+    def learn(self, state: PartitionState | None) -> None:
+        """Take the newest state; None when the logstore is out of reach and anything may have happened there."""
+        known = self.state
+        if state is None or known is None or state.leader_epoch != known.leader_epoch:
+            self.stable_position = -1
+        if state is not None and state.last_stable_offset >= state.high_watermark:
+            self.stable_position = state.high_watermark_position
+        self.state = state
+
+    def standing(self, leader_epoch: int) -> Standing:
+        state = self.state
+        if state is None:
+            return Standing.UNKNOWN
+        if state.leader_epoch != leader_epoch:
+            # -1 is "holds no such replica": a leader of `leader_epoch` did, so it has been taken away or restarted.
+            older = -1 < state.leader_epoch < leader_epoch
+            return Standing.UNKNOWN if older else Standing.ENDED
+        if not state.online:
+            return Standing.OFFLINE
+        return Standing.LEADING if state.leading else Standing.ENDED
+
+    def value(self, measure: Measure) -> int:
+        """Where `measure` stands; only asked while the state is known."""
+        assert self.state is not None
+        if measure is Measure.HIGH_WATERMARK:
+            return self.state.high_watermark
+        return self.state.high_watermark_position if measure is Measure.POSITION else self.stable_position
+
+    def drop_empty_heaps(self) -> None:
+        self.heaps = {key: heap for key, heap in self.heaps.items() if heap.live}
+
+
+PartitionKey = tuple[bytes, int]
+
+
+class Watches:
+    """The watched partitions of every logstore, and what has to be said to the logstores about them."""
+
+    __slots__ = ("_by_node", "_idle", "_starting", "_up")
+
+    def __init__(self) -> None:
+        self._by_node: dict[int, dict[PartitionKey, PartitionWatch]] = {}
+        self._up: set[int] = set()
+        # Both by node; partitions to watch from this turn on, and partitions that some wait has left.
+        self._starting: dict[int, dict[PartitionKey, PartitionWatch]] = {}
+        self._idle: dict[int, dict[PartitionKey, PartitionWatch]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for partitions in self._by_node.values())
+
+    def __iter__(self) -> Iterator[PartitionWatch]:
+        for node_id in sorted(self._by_node):
+            yield from list(self._by_node[node_id].values())
+
+    def watch(self, node_id: int, topic_id: bytes, partition: int) -> PartitionWatch:
+        """The watch of a partition; a new one is announced to its logstore at the end of the turn."""
+        key = (topic_id, partition)
+        partitions = self._by_node.get(node_id)
+        if partitions is None:
+            partitions = self._by_node[node_id] = {}
+        found = partitions.get(key)
+        if found is None:
+            found = partitions[key] = PartitionWatch(node_id, topic_id, partition)
+            self._starting.setdefault(node_id, {})[key] = found
+            # Should nobody stay, this is where the end of the turn finds it.
+            self._idle.setdefault(node_id, {})[key] = found
+        return found
+
+    def find(self, node_id: int, topic_id: bytes, partition: int) -> PartitionWatch | None:
+        partitions = self._by_node.get(node_id)
+        return None if partitions is None else partitions.get((topic_id, partition))
+
+    def left(self, watch: PartitionWatch) -> None:
+        """The last wait has left `watch`: it ends with the turn unless another one comes.
+
+        A condition that came to its code in an earlier turn may name a watch that has ended since; then nothing
+        happens.
+        """
+        if self.find(watch.node_id, watch.topic_id, watch.partition) is not watch:
+            return
+        self._idle.setdefault(watch.node_id, {})[(watch.topic_id, watch.partition)] = watch
+
+    def logstore_up(self, node_id: int) -> None:
+        """A fresh stream to the logstore: it has to be told of every watch."""
+        self._up.add(node_id)
+        partitions = self._by_node.get(node_id)
+        if partitions:
+            self._starting[node_id] = dict(partitions)
+
+    def logstore_down(self, node_id: int) -> None:
+        self._up.discard(node_id)
+        for watch in self._by_node.get(node_id, {}).values():
+            watch.learn(None)
+
+    def end_turn(self) -> tuple[dict[int, list[PartitionWatch]], dict[int, list[PartitionWatch]]]:
+        """(watches, unwatches) to send by node; drops watches that nobody waits on. A watch never waits for a later
+        turn."""
+        ending: dict[int, list[PartitionWatch]] = {}
+        for node_id, partitions in self._idle.items():
+            for key, watch in partitions.items():
+                if watch.live:
+                    continue
+                del self._by_node[node_id][key]
+                announced = self._starting.get(node_id, {}).pop(key, None) is None
+                if announced and node_id in self._up:
+                    ending.setdefault(node_id, []).append(watch)
+            if not self._by_node[node_id]:
+                del self._by_node[node_id]
+        starting = {
+            node_id: list(partitions.values())
+            for node_id, partitions in self._starting.items()
+            if partitions and node_id in self._up
+        }
+        self._idle, self._starting = {}, {}
+        return starting, ending
