@@ -4,7 +4,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 DATA ?= ./data
-PORT ?= 9092
+PORT ?=
 LOGSTORES ?=
 SEED ?= 1
 SEEDS ?=
@@ -27,7 +27,7 @@ setup: ## Make .venv with everything to work on Barnabas
 
 up: ## Start a cluster here, in the background; LOGSTORES=3 for three
 	@scripts/setup run
-	@$(BIN)/barnabas up --data-dir "$(DATA)" --port $(PORT) $(if $(LOGSTORES),--logstores $(LOGSTORES))
+	@$(BIN)/barnabas up --data-dir "$(DATA)" $(if $(PORT),--port $(PORT)) $(if $(LOGSTORES),--logstores $(LOGSTORES))
 
 down: ## Stop it; the data stays
 	@scripts/setup run

@@ -1,0 +1,162 @@
+"""`up`, `down`, `status`, `logs`, `doctor`: the cluster as a whole."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+
+from barnabas.cli import doctor as checks
+from barnabas.cli.etcd_binary import EtcdMissingError
+from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout, LayoutError, settle_layout
+from barnabas.cli.local_cluster import ClusterError, cluster_to_start, existing_cluster, sole_command
+from barnabas.cli.processes import last_lines
+from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
+
+_FOLLOW_SECONDS = 0.2
+
+
+@click.command()
+@data_dir_option
+@click.option("--logstores", type=int, help="How many; a running cluster can be given more.  [default: 1]")
+@click.option("--port", type=click.IntRange(1024, 65000), help="Kafka's bootstrap port.  [default: 9092]")
+def up(directory: ClusterDirectory, logstores: int | None, port: int | None) -> None:
+    """Start the cluster in the background; done when a client can produce.
+
+    Starts only what does not run: after a crash, `up` again is the repair.
+    """
+    with clear_errors(ClusterError, LayoutError, EtcdMissingError), sole_command(directory):
+        layout = settle_layout(directory, port, logstores)
+        started = cluster_to_start(directory, layout, click.echo).start(click.echo)
+    if started.services:
+        click.secho(f"up in {started.seconds:.1f} s: {', '.join(started.services)}", fg="green")
+    else:
+        click.secho("already up", fg="green")
+    _say_what_to_type(directory, layout)
+
+
+def _say_what_to_type(directory: ClusterDirectory, layout: ClusterLayout) -> None:
+    bootstrap = f"{HOST}:{layout.kafka_port}"
+    command = _command_to_type()
+    where = "" if directory.path == Path("data").absolute() else f" --data-dir {directory.path}"
+    click.echo(f"""
+Kafka clients:  bootstrap.servers={bootstrap}
+Operators:      {HOST}:{layout.controller_port} (gRPC, reflection on)
+
+Try:
+  echo hello | {command} produce greetings{where}
+  {command} consume greetings --count 1{where}
+  kcat -b {bootstrap} -L
+  {command} status{where}""")
+
+
+def _command_to_type() -> str:
+    """`barnabas` where the shell finds it, else the path in the checkout's own environment."""
+    import shutil
+    import sys
+
+    beside = Path(sys.executable).parent / "barnabas"
+    if shutil.which("barnabas") or not beside.exists():
+        return "barnabas"
+    return os.path.relpath(beside)
+
+
+@click.command()
+@data_dir_option
+def down(directory: ClusterDirectory) -> None:
+    """Stop the cluster; its data stays."""
+    with clear_errors(ClusterError, LayoutError):
+        cluster = existing_cluster(directory)
+        with sole_command(directory):
+            stopped, killed = cluster.stop()
+    if killed:
+        click.secho(f"had to be killed: {', '.join(killed)}; their data is recovered by the next `up`", fg="yellow")
+    click.echo(f"down: {', '.join(stopped)}" if stopped else "nothing was running")
+
+
+@click.command()
+@data_dir_option
+@click.option("--json", "as_json", is_flag=True, help="Everything, with every address, for programs.")
+def status(directory: ClusterDirectory, as_json: bool) -> None:
+    """Say what runs and what does not; exit code 0 when all is well."""
+    from barnabas.cli.status import State, inspect
+
+    with clear_errors(LayoutError):
+        found = inspect(existing_cluster(directory))
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+        raise SystemExit(0 if found.healthy else 1)
+    rows = [
+        (service.name, service.state, service.pid or "-", ", ".join(f"{k} {v}" for k, v in service.addresses.items()))
+        for service in found.services
+    ]
+    print_table(("SERVICE", "STATE", "PID", "ADDRESSES"), rows)
+    click.echo()
+    for service in found.services:
+        if service.state is not State.UP:
+            click.secho(f"{service.name} is {service.state}: {service.problem}", fg="red")
+            click.echo(f"  {service.advice}")
+    for problem in found.problems:
+        click.secho(problem, fg="red")
+    if found.healthy:
+        click.secho(f"healthy: {found.topics} topics, {found.partitions} partitions at {found.bootstrap}", fg="green")
+    raise SystemExit(0 if found.healthy else 1)
+
+
+@click.command()
+@data_dir_option
+@click.argument("service", required=False)
+@click.option("-n", "--lines", default=20, show_default=True, help="How many lines of each log.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+def logs(directory: ClusterDirectory, service: str | None, lines: int, follow: bool) -> None:
+    """Show the logs of SERVICE, or of all."""
+    with clear_errors(ClusterError, LayoutError):
+        cluster = existing_cluster(directory)
+        services = cluster.services if service is None else [cluster.service(service)]
+    paths = {each.name: directory.log_path(each.name) for each in services}
+    positions = {name: path.stat().st_size if path.exists() else 0 for name, path in paths.items()}
+    for name, path in paths.items():
+        for line in last_lines(path, lines):
+            _print_log_line(name, line, len(paths) > 1)
+    while follow:
+        for name, path in paths.items():
+            positions[name] = _print_new_lines(name, path, positions[name], len(paths) > 1)
+        time.sleep(_FOLLOW_SECONDS)
+
+
+def _print_new_lines(name: str, path: Path, position: int, with_name: bool) -> int:
+    """Print the whole lines after a position; returns the new one."""
+    if not path.exists():
+        return 0
+    if path.stat().st_size < position:
+        position = 0  # set aside, and begun anew
+    with path.open("rb") as log:
+        log.seek(position)
+        text = log.read()
+    whole = text[: text.rfind(b"\n") + 1]
+    for line in whole.decode(errors="replace").splitlines():
+        _print_log_line(name, line, with_name)
+    return position + len(whole)
+
+
+def _print_log_line(name: str, line: str, with_name: bool) -> None:
+    click.echo(f"{click.style(name, bold=True)}  {line}" if with_name else line)
+
+
+@click.command()
+@data_dir_option
+@click.option("--port", type=click.IntRange(1024, 65000), help="Check for a cluster on this port.  [default: 9092]")
+def doctor(directory: ClusterDirectory, port: int | None) -> None:
+    """Check whether a cluster can run here, and say what to do where not."""
+    with clear_errors(LayoutError):
+        findings = checks.examine(directory, settle_layout(directory, port, None))
+    for finding in findings:
+        mark, colour = {True: ("ok", "green"), None: ("note", "yellow"), False: ("BAD", "red")}[finding.is_well]
+        click.echo(f"{click.style(mark.ljust(4), fg=colour)}  {finding.what}")
+        if finding.advice:
+            click.echo(f"      {finding.advice}")
+    raise SystemExit(0 if all(finding.is_well is not False for finding in findings) else 1)

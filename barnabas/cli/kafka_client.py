@@ -1,0 +1,227 @@
+"""A small synchronous Kafka client on `barnabas.wire`: what `up`, `status`, `produce` and `consume` need, no more.
+
+One connection a broker, one request at a time. It retries what Kafka marks retriable until its deadline; it is not
+idempotent, so a retried produce may write twice.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
+from barnabas.cli.compression import decompress
+from barnabas.wire.codec import decode_response, encode_request
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import MESSAGES, Request, Response
+from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from barnabas.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from barnabas.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from barnabas.wire.primitives import MalformedFrame
+from barnabas.wire.record_batch import HEADER_BYTES, Record, build_batch, decode_payload, iterate_headers
+
+CLIENT_ID = "barnabas-cli"
+RETRY_SECONDS = 0.1
+
+_FETCH_VERSION = 12
+"""The last version that names topics rather than ids."""
+_PRODUCE_VERSION = 12
+_LIST_OFFSETS_VERSION = 7
+_METADATA_VERSION = 12
+_FETCH_BYTES_MAX = 4 * 1024 * 1024
+_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
+_ACKS_ALL = -1
+
+_API_KEYS = {request: api_key for api_key, (request, _) in MESSAGES.items()}
+
+R = TypeVar("R", bound=Response)
+
+
+class KafkaError(Exception):
+    """What the cluster refused, or that it could not be reached in time."""
+
+
+class KafkaConnection:
+    """One connection to one address. Every call raises OSError when the peer is gone, KafkaError when it talks rot."""
+
+    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
+        self._socket = socket.create_connection((host, port), timeout_seconds)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._correlation_id = 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def ask(self, request: Request, version: int, response_type: type[R], timeout_seconds: float) -> R:
+        """Send one request and wait for its answer."""
+        self._correlation_id += 1
+        self._socket.settimeout(timeout_seconds)
+        for buffer in encode_request(request, version, self._correlation_id, CLIENT_ID):
+            self._socket.sendall(buffer)
+        size = int.from_bytes(self._receive(4), "big", signed=True)
+        if not 0 <= size <= _RESPONSE_BYTES_MAX:
+            raise KafkaError(f"the broker announced an answer of {size} bytes: is this a Kafka port?")
+        try:
+            frame = memoryview(self._receive(size))
+            correlation_id, response = decode_response(_API_KEYS[type(request)], version, frame)
+        except MalformedFrame as error:
+            raise KafkaError(f"the broker's answer can't be read: {error}") from None
+        if correlation_id != self._correlation_id:
+            raise KafkaError(f"the broker answered request {correlation_id} instead of {self._correlation_id}")
+        assert isinstance(response, response_type), "a response has the type that belongs to its key"
+        return response
+
+    def _receive(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            chunk = self._socket.recv(min(size - len(received), 1 << 20))
+            if not chunk:
+                raise ConnectionResetError("the broker closed the connection")
+            received += chunk
+        return bytes(received)
+
+
+class KafkaClient:
+    """A cluster as a client sees it. Use it as a context manager: it closes its connections."""
+
+    def __init__(self, host: str, port: int, timeout_seconds: float = 30.0) -> None:
+        self._bootstrap = (host, port)
+        self._timeout_seconds = timeout_seconds
+        self._connections: dict[tuple[str, int], KafkaConnection] = {}
+        self._leaders: dict[tuple[str, int], tuple[str, int]] = {}
+        """Address of the leader of each (topic, partition) seen."""
+
+    def __enter__(self) -> KafkaClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def api_versions(self) -> ApiVersionsResponse:
+        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+        return self._ask(self._bootstrap, request, 3, ApiVersionsResponse)
+
+    def metadata(self, topic: str | None = None, *, create: bool = False) -> MetadataResponse:
+        """The brokers, and the one topic when it is named."""
+        topics = [] if topic is None else [MetadataRequestTopic(name=topic)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=create)
+        return self._ask(self._bootstrap, request, _METADATA_VERSION, MetadataResponse)
+
+    def topic(self, topic: str, *, create: bool) -> MetadataResponseTopic:
+        """The topic with a leader for each partition, waited for. Raises KafkaError."""
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            response = self.metadata(topic, create=create)
+            found = response.topics[0]
+            addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+            errors = [found.error_code, *(partition.error_code for partition in found.partitions)]
+            error = next((code for code in errors if code != ErrorCode.NONE), ErrorCode.NONE)
+            if error == ErrorCode.NONE and found.partitions:
+                for partition in found.partitions:
+                    self._leaders[topic, partition.partition_index] = addresses[partition.leader_id]
+                return found
+            if error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create:
+                raise KafkaError(f"there is no topic {topic}")
+            self._retry_or_raise(error, deadline, f"metadata of {topic}")
+
+    def produce(self, topic: str, partition: int, records: list[Record]) -> int:
+        """Append with acks=all; returns the offset of the first. Raises KafkaError."""
+        data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, build_batch(records))])
+        request = ProduceRequest(
+            acks=_ACKS_ALL, timeout_ms=int(self._timeout_seconds * 1000), topic_data=[data], transactional_id=None
+        )
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            response = self._ask_leader(topic, partition, request, _PRODUCE_VERSION, ProduceResponse)
+            result = response.responses[0].partition_responses[0]
+            if result.error_code == ErrorCode.NONE:
+                return result.base_offset
+            self._retry_or_raise(result.error_code, deadline, f"produce to {topic}-{partition}")
+            self.topic(topic, create=False)
+
+    def offset(self, topic: str, partition: int, timestamp: int) -> int:
+        """The offset for one of Kafka's special timestamps, or for a time in ms. Raises KafkaError."""
+        asked = ListOffsetsTopic(topic, [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)])
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[asked])
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            response = self._ask_leader(topic, partition, request, _LIST_OFFSETS_VERSION, ListOffsetsResponse)
+            result = response.topics[0].partitions[0]
+            if result.error_code == ErrorCode.NONE:
+                return result.offset
+            self._retry_or_raise(result.error_code, deadline, f"offsets of {topic}-{partition}")
+            self.topic(topic, create=False)
+
+    def fetch(self, topic: str, partition: int, offset: int, wait_ms_max: int) -> list[Record]:
+        """The records at and after `offset`; empty when there were none for `wait_ms_max`. Raises KafkaError."""
+        asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES_MAX)
+        request = FetchRequest(
+            max_wait_ms=wait_ms_max,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES_MAX,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[FetchTopic(topic=topic, partitions=[asked])],
+        )
+        deadline = time.monotonic() + self._timeout_seconds
+        while True:
+            response = self._ask_leader(topic, partition, request, _FETCH_VERSION, FetchResponse)
+            error = response.error_code
+            if error == ErrorCode.NONE:
+                result = response.responses[0].partitions[0]
+                error = result.error_code
+                if error == ErrorCode.NONE:
+                    return [record for record in decode_batches(result.records or b"") if record.offset >= offset]
+            self._retry_or_raise(error, deadline, f"fetch of {topic}-{partition}")
+            self.topic(topic, create=False)
+
+    def _ask_leader(self, topic: str, partition: int, request: Request, version: int, response_type: type[R]) -> R:
+        if (topic, partition) not in self._leaders:
+            partitions = len(self.topic(topic, create=False).partitions)
+            if (topic, partition) not in self._leaders:
+                raise KafkaError(f"topic {topic} has {partitions} partitions, from 0; there is no {partition}")
+        return self._ask(self._leaders[topic, partition], request, version, response_type)
+
+    def _ask(self, address: tuple[str, int], request: Request, version: int, response_type: type[R]) -> R:
+        try:
+            connection = self._connections.get(address)
+            if connection is None:
+                connection = KafkaConnection(*address, self._timeout_seconds)
+                self._connections[address] = connection
+            return connection.ask(request, version, response_type, self._timeout_seconds)
+        except OSError as error:
+            broken = self._connections.pop(address, None)
+            if broken is not None:
+                broken.close()
+            raise KafkaError(f"{address[0]}:{address[1]}: {error}") from None
+
+    def _retry_or_raise(self, error: int, deadline: float, what: str) -> None:
+        code = ErrorCode(error)  # type: ignore[call-arg]  # mypy takes __new__ for the look-up
+        # No error at all is a topic that was made this moment and has no partitions to show yet.
+        if not (code.retriable or code == ErrorCode.NONE) or time.monotonic() > deadline:
+            raise KafkaError(f"{what}: {code.name}: {code.message}")
+        time.sleep(RETRY_SECONDS)
+
+
+def decode_batches(buffer: bytes | bytearray | memoryview) -> Iterator[Record]:
+    """The records of all whole batches in a fetched buffer; those of control batches are left out."""
+    view = memoryview(buffer)
+    for position, header in iterate_headers(view):
+        if not header.is_control:
+            payload = view[position + HEADER_BYTES : position + header.size_bytes]
+            yield from decode_payload(header, decompress(header.compression, payload))

@@ -1,0 +1,156 @@
+"""Where a local cluster lives: its directory, its services and their ports.
+
+data/cluster.json           what is written down here: ports and the number of logstores
+data/conf/<service>.properties   what each service was started with
+data/run/<service>.pid      who it is
+data/logs/<service>.log     what it says
+data/etcd, data/logstore-<id>    what it keeps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+HOST: Final = "127.0.0.1"
+"""Services of a local cluster talk and listen on the loopback interface only: nothing authenticates them yet."""
+
+LOGSTORES_MAX: Final = 50
+FORMAT: Final = 1
+
+_INTERNAL_PORTS_OFFSET: Final = 10_000
+_PORT_MAX: Final = 65_535
+
+
+class LayoutError(Exception):
+    """A directory that is no cluster's, or settings that don't fit it; the message says what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterLayout:
+    """What is decided once, when the cluster is made, except that logstores can be added."""
+
+    kafka_port: int
+    """The bootstrap port; broker `id` is advertised at `kafka_port + 1 + id`."""
+    internal_port: int
+    """The first of the ports that the services use among themselves."""
+    logstores: int
+    format: int = FORMAT
+
+    @property
+    def logstore_ids(self) -> range:
+        """Kafka's broker ids, from 0."""
+        return range(self.logstores)
+
+    @property
+    def etcd_client_port(self) -> int:
+        return self.internal_port
+
+    @property
+    def etcd_peer_port(self) -> int:
+        return self.internal_port + 1
+
+    @property
+    def controller_port(self) -> int:
+        """Membership and the ops API."""
+        return self.internal_port + 2
+
+    @property
+    def purgatory_port(self) -> int:
+        return self.internal_port + 3
+
+    def logstore_data_port(self, logstore_id: int) -> int:
+        return self.internal_port + 8 + 2 * logstore_id
+
+    def logstore_control_port(self, logstore_id: int) -> int:
+        return self.internal_port + 9 + 2 * logstore_id
+
+    @property
+    def ports_used(self) -> Iterator[int]:
+        yield from range(self.kafka_port, self.kafka_port + self.logstores + 1)
+        yield from range(self.internal_port, self.logstore_control_port(self.logstores - 1) + 1)
+
+
+def new_layout(kafka_port: int, logstores: int) -> ClusterLayout:
+    """The layout of a cluster on its default ports."""
+    offset = _INTERNAL_PORTS_OFFSET
+    if kafka_port + offset + 2 * LOGSTORES_MAX + 10 > _PORT_MAX:
+        offset = -offset
+    return ClusterLayout(kafka_port=kafka_port, internal_port=kafka_port + offset, logstores=logstores)
+
+
+@dataclass(slots=True, frozen=True)
+class ClusterDirectory:
+    """The directory of a cluster, absolute."""
+
+    path: Path
+
+    @property
+    def layout_path(self) -> Path:
+        return self.path / "cluster.json"
+
+    @property
+    def etcd_path(self) -> Path:
+        return self.path / "etcd"
+
+    def logstore_path(self, logstore_id: int) -> Path:
+        return self.path / f"logstore-{logstore_id}"
+
+    def config_path(self, service: str) -> Path:
+        return self.path / "conf" / f"{service}.properties"
+
+    def pid_path(self, service: str) -> Path:
+        return self.path / "run" / f"{service}.pid"
+
+    def log_path(self, service: str) -> Path:
+        return self.path / "logs" / f"{service}.log"
+
+    def read_layout(self) -> ClusterLayout | None:
+        """None when no cluster was made here. Raises LayoutError for one that this version can't read."""
+        try:
+            layout = msgspec.json.decode(self.layout_path.read_bytes(), type=ClusterLayout)
+        except FileNotFoundError:
+            return None
+        except msgspec.DecodeError as error:
+            raise LayoutError(f"{self.layout_path} can't be read ({error}); `make clean` forgets the data") from None
+        if layout.format != FORMAT:
+            raise LayoutError(f"{self.path} was made by another version of Barnabas (format {layout.format})")
+        return layout
+
+    def require_layout(self) -> ClusterLayout:
+        layout = self.read_layout()
+        if layout is None:
+            raise LayoutError(f"no cluster in {self.path}; start one with `make up` or `barnabas up`")
+        return layout
+
+    def write_layout(self, layout: ClusterLayout) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        temporary = self.layout_path.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(layout)) + b"\n")
+        temporary.replace(self.layout_path)
+
+
+def settle_layout(directory: ClusterDirectory, kafka_port: int | None, logstores: int | None) -> ClusterLayout:
+    """The layout to start: what is written down, with logstores added, or a new one. Raises LayoutError."""
+    known = directory.read_layout()
+    if logstores is not None and not 1 <= logstores <= LOGSTORES_MAX:
+        raise LayoutError(f"{logstores} logstores? Between 1 and {LOGSTORES_MAX} can run on one machine")
+    if known is None:
+        return new_layout(kafka_port or 9092, logstores or 1)
+    if kafka_port is not None and kafka_port != known.kafka_port:
+        raise LayoutError(
+            f"the cluster in {directory.path} is on port {known.kafka_port}; for another on {kafka_port} "
+            f"give it a directory of its own (--data-dir, or make up DATA=…)"
+        )
+    if logstores is None or logstores == known.logstores:
+        return known
+    if logstores < known.logstores:
+        raise LayoutError(
+            f"the cluster in {directory.path} has {known.logstores} logstores with partitions on them; "
+            f"to start over with {logstores}: make clean, then make up LOGSTORES={logstores}"
+        )
+    return replace(known, logstores=logstores)

@@ -1,0 +1,195 @@
+"""Starts and stops the services of a local cluster."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from barnabas.cli import ports, processes
+from barnabas.cli.etcd_binary import Say, find_etcd, pick_etcd
+from barnabas.cli.layout import ClusterDirectory, ClusterLayout
+from barnabas.cli.processes import ProcessIdentity
+from barnabas.cli.readiness import not_ready
+from barnabas.cli.services import Role, Service, service_environment, services_of
+
+STOP_SECONDS_MAX = 30.0
+"""How long each kind of service may take to stop by itself."""
+READY_SECONDS_MAX = 60.0
+
+_POLL_SECONDS = 0.05
+_DEAD_LOG_LINES = 8
+
+
+class ClusterError(Exception):
+    """What keeps a cluster from starting or stopping, in one line that says what to do, perhaps with log lines."""
+
+
+@dataclass(slots=True, frozen=True)
+class Started:
+    """What `up` did."""
+
+    services: list[str]
+    """Those that it started; empty when all ran already."""
+    seconds: float
+
+
+class LocalCluster:
+    """The cluster of one directory. Raises ClusterError wherever something can't be done."""
+
+    def __init__(self, directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> None:
+        self.directory = directory
+        self.layout = layout
+        self.services = services_of(directory, layout, etcd)
+
+    def service(self, name: str) -> Service:
+        found = next((service for service in self.services if service.name == name), None)
+        if found is None:
+            raise ClusterError(f"no service {name}; there are {', '.join(service.name for service in self.services)}")
+        return found
+
+    def identity(self, service: Service) -> ProcessIdentity | None:
+        """Of the process that was started last, which may have died since."""
+        return processes.read_pid_file(self.directory.pid_path(service.name))
+
+    def is_alive(self, service: Service) -> bool:
+        identity = self.identity(service)
+        return identity is not None and processes.is_alive(identity)
+
+    def start(self, say: Say) -> Started:
+        """Start what does not run, restart what is configured otherwise now, and wait until a client can produce."""
+        began = time.monotonic()
+        self._check_etcd_and_logstores_belong_together()
+        stopped = [service for service in self.services if not self._runs_as_configured(service)]
+        for service in reversed(stopped):
+            self._clear_away(service, say)
+        for service in stopped:
+            for port in service.ports.values():
+                if not ports.is_free(port):
+                    raise ClusterError(
+                        f"port {port}, for {service.name}, is in use by {ports.holder(port)}: stop that, "
+                        "or start a cluster elsewhere (make up PORT=… DATA=…)"
+                    )
+        self.directory.write_layout(self.layout)
+        for service in stopped:
+            self.spawn(service)
+            if service.role is Role.ETCD:
+                self._wait(lambda: None if ports.accepts(self.layout.etcd_client_port) else "etcd does not listen yet")
+        self._wait(lambda: not_ready(self.layout))
+        return Started([service.name for service in stopped], time.monotonic() - began)
+
+    def spawn(self, service: Service) -> ProcessIdentity:
+        """Start one process and write down who it is; nothing is waited for."""
+        if service.properties:
+            config_path = self.directory.config_path(service.name)
+            config_path.parent.mkdir(parents=True, exist_ok=True)
+            config_path.write_text(service.properties_text)
+        try:
+            identity = processes.spawn(service.argv, self.directory.log_path(service.name), service_environment())
+        except OSError as error:
+            raise ClusterError(f"{service.name} can't be started: {service.argv[0]}: {error.strerror}") from None
+        processes.write_pid_file(self.directory.pid_path(service.name), identity)
+        return identity
+
+    def stop(self) -> tuple[list[str], list[str]]:
+        """Stop everything, from the gateway to etcd; returns who ran, and who had to be killed."""
+        stopped, killed = [], []
+        for role in reversed(Role):
+            identities: dict[ProcessIdentity, str] = {}
+            for service in self.services:
+                identity = self.identity(service)
+                if service.role is role and identity is not None:
+                    identities[identity] = service.name
+            stopped += [name for identity, name in identities.items() if processes.is_alive(identity)]
+            killed += [identities[identity] for identity in processes.stop(identities, STOP_SECONDS_MAX)]
+            for name in identities.values():
+                self.directory.pid_path(name).unlink(missing_ok=True)
+        return stopped, killed
+
+    def kill(self, service: Service) -> None:
+        """SIGKILL to the one process, whatever that does to its children."""
+        identity = self.identity(service)
+        if identity is None or not processes.is_alive(identity):
+            raise ClusterError(f"{service.name} does not run")
+        processes.signal_process(identity, signal.SIGKILL)
+        while processes.is_alive(identity):
+            time.sleep(_POLL_SECONDS)
+
+    def _runs_as_configured(self, service: Service) -> bool:
+        if not self.is_alive(service):
+            return False
+        if not service.properties:
+            return True
+        config_path = self.directory.config_path(service.name)
+        return config_path.exists() and config_path.read_text() == service.properties_text
+
+    def _clear_away(self, service: Service, say: Say) -> None:
+        """Stop what an earlier start left of this service: all of it, or the children of a killed one."""
+        identity = self.identity(service)
+        if identity is None:
+            return
+        if identity.boot_id != processes.boot_id():
+            say(f"{service.name}: its pid file is from before the machine's last start; starting it anew")
+        elif processes.is_alive(identity):
+            say(f"{service.name}: its configuration changed; restarting it")
+        else:
+            say(f"{service.name}: had died (pid {identity.pid}); starting it again")
+        processes.stop([identity], STOP_SECONDS_MAX)
+        self.directory.pid_path(service.name).unlink(missing_ok=True)
+
+    def _check_etcd_and_logstores_belong_together(self) -> None:
+        if self.directory.etcd_path.exists():
+            return
+        kept = [each for each in self.layout.logstore_ids if self.directory.logstore_path(each).exists()]
+        if kept:
+            raise ClusterError(
+                f"{self.directory.logstore_path(kept[0])} has records, but {self.directory.etcd_path} with the "
+                "cluster's state is gone: restore it, or forget the data with `make clean`"
+            )
+
+    def _wait(self, reason: Callable[[], str | None]) -> None:
+        """Until there is no reason left to wait."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while (waits_for := reason()) is not None:
+            self._check_alive()
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"not ready after {READY_SECONDS_MAX:.0f} s: {waits_for}; "
+                    f"the logs are in {self.directory.path / 'logs'}"
+                )
+            time.sleep(_POLL_SECONDS)
+        self._check_alive()
+
+    def _check_alive(self) -> None:
+        for service in self.services:
+            if self.identity(service) is not None and not self.is_alive(service):
+                log_path = self.directory.log_path(service.name)
+                lines = processes.last_lines(log_path, _DEAD_LOG_LINES)
+                raise ClusterError("\n  ".join([f"{service.name} died; the end of {log_path}:", *lines]))
+
+
+def existing_cluster(directory: ClusterDirectory) -> LocalCluster:
+    """The cluster that was made in this directory. Raises LayoutError."""
+    etcd = find_etcd()
+    return LocalCluster(directory, directory.require_layout(), Path("etcd") if etcd is None else etcd.path)
+
+
+def cluster_to_start(directory: ClusterDirectory, layout: ClusterLayout, say: Say) -> LocalCluster:
+    """Raises EtcdMissingError."""
+    return LocalCluster(directory, layout, pick_etcd(say).path)
+
+
+@contextmanager
+def sole_command(directory: ClusterDirectory) -> Iterator[None]:
+    """Keeps two commands from starting and stopping the same cluster at once. Raises ClusterError."""
+    directory.path.mkdir(parents=True, exist_ok=True)
+    with (directory.path / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ClusterError(f"another command starts or stops the cluster in {directory.path} just now") from None
+        yield

@@ -1,0 +1,50 @@
+"""When a client can really produce."""
+
+from __future__ import annotations
+
+from barnabas.cli import ports
+from barnabas.cli.kafka_client import KafkaClient, KafkaError
+from barnabas.cli.layout import HOST, ClusterLayout
+
+PROBE_SECONDS_MAX = 5.0
+
+
+def not_ready(layout: ClusterLayout) -> str | None:
+    """Why a client could not produce now; None when it could.
+
+    That is: the gateway answers, the controller answers and has a live control channel to every logstore, and the
+    gateway has heard from the controller of all of them.
+    """
+    if not ports.accepts(layout.kafka_port):
+        return "the gateway does not listen yet"
+    if not ports.accepts(layout.controller_port):
+        return "the controller does not listen yet"
+    return _controller_waits_for(layout) or _gateway_waits_for(layout)
+
+
+def _controller_waits_for(layout: ClusterLayout) -> str | None:
+    from barnabas.cli.operations import OperationsClient, OperationsError
+
+    try:
+        with OperationsClient(f"{HOST}:{layout.controller_port}", PROBE_SECONDS_MAX) as operations:
+            cluster = operations.describe_cluster()
+    except OperationsError as error:
+        return str(error)
+    connected = {node.id for node in cluster.nodes if node.role == "logstore" and node.alive and node.connected}
+    for logstore_id in layout.logstore_ids:
+        if str(logstore_id) not in connected:
+            return f"the controller has no control channel to logstore-{logstore_id}"
+    if not any(node.role == "purgatory" and node.alive for node in cluster.nodes):
+        return "purgatory has not registered"
+    return cluster.problems[0] if cluster.problems else None
+
+
+def _gateway_waits_for(layout: ClusterLayout) -> str | None:
+    try:
+        with KafkaClient(HOST, layout.kafka_port, PROBE_SECONDS_MAX) as client:
+            client.api_versions()
+            known = {broker.node_id for broker in client.metadata().brokers}
+    except KafkaError as error:
+        return f"the gateway does not answer: {error}"
+    missing = [f"logstore-{each}" for each in layout.logstore_ids if each not in known]
+    return f"the gateway does not know {', '.join(missing)}" if missing else None

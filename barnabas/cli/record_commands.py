@@ -1,0 +1,123 @@
+"""`produce` and `consume`: lines to records and back."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from itertools import cycle, islice
+from typing import IO
+
+import click
+
+from barnabas.cli.kafka_client import KafkaClient, KafkaError
+from barnabas.cli.layout import ClusterDirectory, LayoutError
+from barnabas.cli.terminal import bootstrap_of, bootstrap_option, clear_errors, data_dir_option
+from barnabas.wire.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from barnabas.wire.record_batch import Record
+
+_BATCH_RECORDS_MAX = 1000
+_WAIT_MS_MAX = 500
+
+
+@click.command()
+@data_dir_option
+@bootstrap_option
+@click.argument("topic")
+@click.option("--partition", type=click.IntRange(0), help="All to this one; else batches go round all of them.")
+@click.option("-K", "--key-separator", help="What stands between key and value in a line.")
+def produce(
+    directory: ClusterDirectory, bootstrap: str | None, topic: str, partition: int | None, key_separator: str | None
+) -> None:
+    """Produce each line of standard input to TOPIC (acks=all); a topic that is not there is created."""
+    count = 0
+    with (
+        clear_errors(KafkaError, LayoutError),
+        KafkaClient(*bootstrap_of(directory, bootstrap)) as client,
+    ):
+        partitions = [each.partition_index for each in client.topic(topic, create=True).partitions]
+        targets = cycle(sorted(partitions) if partition is None else [partition])
+        for batch in _batches(sys.stdin.buffer, key_separator):
+            client.produce(topic, next(targets), batch)
+            count += len(batch)
+    click.echo(f"produced {count} records to {topic}", err=True)
+
+
+def _batches(lines: IO[bytes], key_separator: str | None) -> Iterator[list[Record]]:
+    """As many records as are there already, so that lines typed by hand go out one by one."""
+    is_typed = lines.isatty()
+    while batch := [_record(line, key_separator) for line in islice(lines, 1 if is_typed else _BATCH_RECORDS_MAX)]:
+        yield batch
+
+
+def _record(line: bytes, key_separator: str | None) -> Record:
+    text = line.removesuffix(b"\n")
+    timestamp_ms = time.time_ns() // 1_000_000
+    if key_separator is None:
+        return Record(None, text, timestamp_ms)
+    key, separator, value = text.partition(key_separator.encode())
+    return Record(key, value, timestamp_ms) if separator else Record(None, text, timestamp_ms)
+
+
+@click.command()
+@data_dir_option
+@bootstrap_option
+@click.argument("topic")
+@click.option("--partition", type=click.IntRange(0), help="Only this one; else all of them.")
+@click.option(
+    "--offset", default="earliest", show_default=True, help="`earliest`, `latest`, or a number: where to begin."
+)
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records; else go on until Ctrl-C.")
+@click.option("-K", "--key-separator", help="Print keys too, with this between key and value.")
+@click.option("--exit", "exits_at_end", is_flag=True, help="Stop at the end of the partitions.")
+def consume(
+    directory: ClusterDirectory,
+    bootstrap: str | None,
+    topic: str,
+    partition: int | None,
+    offset: str,
+    count: int | None,
+    key_separator: str | None,
+    exits_at_end: bool,
+) -> None:
+    """Print the records of TOPIC, a line each."""
+    out = sys.stdout.buffer
+    with (
+        clear_errors(KafkaError, LayoutError),
+        KafkaClient(*bootstrap_of(directory, bootstrap)) as client,
+    ):
+        partitions = [each.partition_index for each in client.topic(topic, create=False).partitions]
+        chosen = sorted(partitions) if partition is None else [partition]
+        positions = {each: _first_offset(client, topic, each, offset) for each in chosen}
+        for record in islice(_records(client, topic, positions, exits_at_end), count):
+            if key_separator is not None:
+                out.write((record.key or b"") + key_separator.encode())
+            out.write((record.value or b"") + b"\n")
+            out.flush()
+
+
+def _first_offset(client: KafkaClient, topic: str, partition: int, offset: str) -> int:
+    match offset:
+        case "earliest":
+            return client.offset(topic, partition, EARLIEST_TIMESTAMP)
+        case "latest":
+            return client.offset(topic, partition, LATEST_TIMESTAMP)
+    if not offset.isdigit():
+        raise click.BadParameter(f"{offset} is neither earliest, latest nor a number", param_hint="--offset")
+    return int(offset)
+
+
+def _records(client: KafkaClient, topic: str, positions: dict[int, int], exits_at_end: bool) -> Iterator[Record]:
+    """Partition by partition what is there, then what comes, until the end when told so."""
+    # With one partition the broker holds the question until there is an answer; with more, none may hold up the others.
+    wait_ms_max = _WAIT_MS_MAX if len(positions) == 1 and not exits_at_end else _WAIT_MS_MAX // (10 * len(positions))
+    while True:
+        found = 0
+        for partition in sorted(positions):
+            records = client.fetch(topic, partition, positions[partition], wait_ms_max)
+            found += len(records)
+            if records:
+                positions[partition] = records[-1].offset + 1
+                yield from records
+        if exits_at_end and not found:
+            return

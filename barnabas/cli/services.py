@@ -1,0 +1,126 @@
+"""The processes of a local cluster: how each is started and what it is configured with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
+
+
+class Role(StrEnum):
+    ETCD = "etcd"
+    CONTROLLER = "controller"
+    LOGSTORE = "logstore"
+    PURGATORY = "purgatory"
+    GATEWAY = "gateway"
+
+
+@dataclass(slots=True, frozen=True)
+class Service:
+    """One process. It has to be restarted when its properties change."""
+
+    name: str
+    role: Role
+    argv: list[str]
+    ports: dict[str, int]
+    """What it listens on, by the name that operators know."""
+    properties: dict[str, str] = field(default_factory=dict)
+    """Empty for etcd, which is configured by its command line alone."""
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {name: f"{HOST}:{port}" for name, port in self.ports.items()}
+
+    @property
+    def properties_text(self) -> str:
+        return "".join(f"{key}={value}\n" for key, value in self.properties.items())
+
+
+def services_of(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> list[Service]:
+    """All services, in the order in which they start; they stop in the opposite order."""
+    return [
+        _etcd(directory, layout, etcd),
+        _controller(directory, layout),
+        *(_logstore(directory, layout, logstore_id) for logstore_id in layout.logstore_ids),
+        _purgatory(directory, layout),
+        _gateway(directory, layout),
+    ]
+
+
+def service_environment() -> dict[str, str]:
+    """This one's environment, with the packages found where this process found them."""
+    root = str(Path(__file__).parents[2])
+    search_path = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(search_path), "PYTHONUNBUFFERED": "1"}
+
+
+def _etcd(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> Service:
+    client_url = f"http://{HOST}:{layout.etcd_client_port}"
+    peer_url = f"http://{HOST}:{layout.etcd_peer_port}"
+    argv = [
+        str(etcd),
+        "--name=etcd",
+        f"--data-dir={directory.etcd_path}",
+        f"--listen-client-urls={client_url}",
+        f"--advertise-client-urls={client_url}",
+        f"--listen-peer-urls={peer_url}",
+        f"--initial-advertise-peer-urls={peer_url}",
+        f"--initial-cluster=etcd={peer_url}",
+        "--auto-compaction-mode=periodic",
+        "--auto-compaction-retention=1h",
+        "--logger=zap",
+        "--log-level=warn",
+    ]
+    return Service(Role.ETCD, Role.ETCD, argv, {"client": layout.etcd_client_port, "peer": layout.etcd_peer_port})
+
+
+def _python_service(
+    directory: ClusterDirectory, name: str, role: Role, ports: dict[str, int], properties: dict[str, str]
+) -> Service:
+    argv = [sys.executable, "-m", f"services.{role}", "--config", str(directory.config_path(name))]
+    return Service(name, role, argv, ports, properties)
+
+
+def _controller(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
+    properties = {
+        "controller.id": "controller-0",
+        "listeners": f"{HOST}:{layout.controller_port}",
+        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
+    }
+    return _python_service(directory, "controller", Role.CONTROLLER, {"ops": layout.controller_port}, properties)
+
+
+def _logstore(directory: ClusterDirectory, layout: ClusterLayout, logstore_id: int) -> Service:
+    data_port, control_port = layout.logstore_data_port(logstore_id), layout.logstore_control_port(logstore_id)
+    properties = {
+        "node.id": str(logstore_id),
+        "log.dirs": str(directory.logstore_path(logstore_id)),
+        "listeners": f"{HOST}:{data_port}",
+        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
+    }
+    ports = {"data": data_port, "control": control_port}
+    return _python_service(directory, f"logstore-{logstore_id}", Role.LOGSTORE, ports, properties)
+
+
+def _purgatory(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
+    properties = {
+        "pod.id": "purgatory-0",
+        "listeners": f"{HOST}:{layout.purgatory_port}",
+        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
+    }
+    return _python_service(directory, "purgatory", Role.PURGATORY, {"park": layout.purgatory_port}, properties)
+
+
+def _gateway(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
+    properties = {
+        "gateway.id": "gateway-0",
+        "listeners": f"PLAINTEXT://{HOST}:{layout.kafka_port}",
+        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
+    }
+    ports = {"kafka": layout.kafka_port}
+    ports |= {f"broker-{logstore_id}": layout.kafka_port + 1 + logstore_id for logstore_id in layout.logstore_ids}
+    return _python_service(directory, "gateway", Role.GATEWAY, ports, properties)

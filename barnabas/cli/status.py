@@ -1,0 +1,181 @@
+"""What runs, what does not, and what to do about it: from pid files, ports, the controller and a Kafka client."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from barnabas.cli import ports, processes
+from barnabas.cli.kafka_client import KafkaClient, KafkaError
+from barnabas.cli.layout import HOST
+from barnabas.cli.local_cluster import LocalCluster
+from barnabas.cli.services import Role, Service
+
+if TYPE_CHECKING:
+    from protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
+
+ANSWER_SECONDS_MAX = 3.0
+START_AGAIN = "start it again with `make up` or `barnabas up`"
+
+
+class State(StrEnum):
+    UP = "up"
+    DOWN = "down"
+    SILENT = "silent"
+    """The process is there and does not do its work."""
+
+
+@dataclass(slots=True)
+class ServiceStatus:
+    name: str
+    role: Role
+    state: State
+    pid: int | None
+    addresses: dict[str, str]
+    problem: str = ""
+    """Why it is not up; empty when it is."""
+    advice: str = ""
+
+
+@dataclass(slots=True)
+class ClusterStatus:
+    healthy: bool
+    bootstrap: str
+    ops: str
+    data_dir: str
+    cluster_id: str
+    """Empty while the controller can't be asked. So are the next three."""
+    controller_epoch: int | None
+    topics: int | None
+    partitions: int | None
+    services: list[ServiceStatus]
+    problems: list[str]
+    """Those of the cluster as a whole."""
+
+
+def inspect(cluster: LocalCluster) -> ClusterStatus:
+    """Look at everything, whatever is dead. Takes a few seconds at most."""
+    services = [_process_status(cluster, service) for service in cluster.services]
+    _check_etcd(cluster, services)
+    described, refused = _describe(cluster, services)
+    problems: list[str] = []
+    if described is not None:
+        _check_registrations(described, services)
+        problems += described.problems
+    elif refused:
+        problems.append(refused)
+    problems += _check_kafka(cluster, services)
+    return ClusterStatus(
+        healthy=not problems and all(service.state is State.UP for service in services),
+        bootstrap=f"{HOST}:{cluster.layout.kafka_port}",
+        ops=f"{HOST}:{cluster.layout.controller_port}",
+        data_dir=str(cluster.directory.path),
+        cluster_id=described.cluster_id if described else "",
+        controller_epoch=described.controller_epoch if described else None,
+        topics=described.topics if described else None,
+        partitions=described.partitions if described else None,
+        services=services,
+        problems=problems,
+    )
+
+
+def _process_status(cluster: LocalCluster, service: Service) -> ServiceStatus:
+    identity = cluster.identity(service)
+    status = ServiceStatus(service.name, service.role, State.UP, None, service.addresses)
+    if identity is None:
+        return _down(status, "not started", START_AGAIN)
+    if not processes.is_alive(identity):
+        if identity.boot_id != processes.boot_id():
+            return _down(status, "not started since the machine's last start", START_AGAIN)
+        log_path = cluster.directory.log_path(service.name)
+        lines = processes.last_lines(log_path, 1)
+        last_words = f"; its last line: {lines[0]}" if lines else ""
+        return _down(status, f"died (it was pid {identity.pid}){last_words}", f"{START_AGAIN}; its log is {log_path}")
+    status.pid = identity.pid
+    for name, port in service.ports.items():
+        if not ports.accepts(port):
+            return _silent(status, f"does not listen on {name} port {port}", cluster)
+    return status
+
+
+def _down(status: ServiceStatus, problem: str, advice: str) -> ServiceStatus:
+    status.state, status.problem, status.advice = State.DOWN, problem, advice
+    return status
+
+
+def _silent(status: ServiceStatus, problem: str, cluster: LocalCluster) -> ServiceStatus:
+    status.state, status.problem = State.SILENT, problem
+    status.advice = f"see {cluster.directory.log_path(status.name)}; if it stays so: make down, then make up"
+    return status
+
+
+def _one(services: list[ServiceStatus], role: Role) -> ServiceStatus:
+    return next(service for service in services if service.role is role)
+
+
+def _check_etcd(cluster: LocalCluster, services: list[ServiceStatus]) -> None:
+    etcd = _one(services, Role.ETCD)
+    if etcd.state is not State.UP:
+        return
+    url = f"http://{etcd.addresses['client']}/health"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=ANSWER_SECONDS_MAX) as response:
+            response.read()
+    except (OSError, urllib.error.URLError) as error:
+        _silent(etcd, f"does not answer: {error}", cluster)
+
+
+def _describe(cluster: LocalCluster, services: list[ServiceStatus]) -> tuple[DescribeClusterResponse | None, str]:
+    """What the controller says, or why there is nothing to say."""
+    from barnabas.cli.operations import OperationsClient, OperationsError
+
+    controller = _one(services, Role.CONTROLLER)
+    if controller.state is not State.UP:
+        return None, ""
+    try:
+        with OperationsClient(controller.addresses["ops"], ANSWER_SECONDS_MAX) as operations:
+            return operations.describe_cluster(), ""
+    except OperationsError as error:
+        if _one(services, Role.ETCD).state is State.UP:
+            _silent(controller, str(error), cluster)
+            return None, ""
+        return None, f"the controller can't act without etcd: {error}"
+
+
+def _check_registrations(described: DescribeClusterResponse, services: list[ServiceStatus]) -> None:
+    registered = {(node.role, node.id): node for node in described.nodes}
+    for service in services:
+        if service.state is not State.UP or service.role in (Role.ETCD, Role.CONTROLLER):
+            continue
+        node = registered.get((service.role, service.name.removeprefix("logstore-")))
+        problem = _registration_problem(service, node)
+        if problem:
+            service.state, service.problem = State.SILENT, problem
+            service.advice = "give it some seconds; if it stays so: make down, then make up"
+
+
+def _registration_problem(service: ServiceStatus, node: Node | None) -> str:
+    if node is None or not node.alive:
+        return "runs, but is not registered with the controller"
+    if service.role is Role.LOGSTORE and not node.connected:
+        return "registered, but the controller's control channel to it is down"
+    return ""
+
+
+def _check_kafka(cluster: LocalCluster, services: list[ServiceStatus]) -> list[str]:
+    gateway = _one(services, Role.GATEWAY)
+    if gateway.state is State.DOWN:
+        return ["clients can't connect: the gateway is down"]
+    try:
+        with KafkaClient(HOST, cluster.layout.kafka_port, ANSWER_SECONDS_MAX) as client:
+            known = {broker.node_id for broker in client.metadata().brokers}
+    except KafkaError as error:
+        if gateway.state is State.UP:
+            _silent(gateway, f"does not answer a Kafka client: {error}", cluster)
+        return []
+    missing = [f"logstore-{each}" for each in cluster.layout.logstore_ids if each not in known]
+    return [f"clients don't see {', '.join(missing)}"] if missing else []

@@ -1,0 +1,60 @@
+"""What the commands share on the terminal: options, tables, and errors as one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def data_dir_option(command: Command) -> Command:
+    return click.option(
+        "--data-dir",
+        "directory",
+        default="./data",
+        show_default=True,
+        callback=lambda _context, _option, value: ClusterDirectory(Path(value).absolute()),
+        help="Where the cluster lives.",
+    )(command)
+
+
+def bootstrap_option(command: Command) -> Command:
+    return click.option(
+        "--bootstrap", metavar="HOST:PORT", help="Another cluster's address, instead of the one in --data-dir."
+    )(command)
+
+
+def bootstrap_of(directory: ClusterDirectory, bootstrap: str | None) -> tuple[str, int]:
+    """Where to reach Kafka. Raises LayoutError."""
+    if bootstrap is None:
+        return HOST, directory.require_layout().kafka_port
+    host, _, port = bootstrap.rpartition(":")
+    if not host or not port.isdigit():
+        raise LayoutError(f"{bootstrap} is no HOST:PORT")
+    return host, int(port)
+
+
+@contextmanager
+def clear_errors(*expected: type[Exception]) -> Iterator[None]:
+    """Turns expected errors into `error: …` on stderr and exit code 1."""
+    try:
+        yield
+    except expected as error:
+        click.secho(f"error: {error}", fg="red", err=True)
+        raise SystemExit(1) from None
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as their widest cell; the last one runs free."""
+    cells = [[str(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    for number, row in enumerate(cells):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        click.secho(line, bold=number == 0)

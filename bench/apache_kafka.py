@@ -1,0 +1,82 @@
+"""Runs one Apache Kafka broker (KRaft, combined mode) from the jars that `make peer` gets."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+
+from barnabas.cli.processes import ProcessIdentity, is_alive, last_lines, spawn, stop
+
+VERSION = "4.3.0"
+LIBS = Path(__file__).parents[1] / ".cache/peer/libs"
+
+_LOG4J = """<Configuration status="WARN">
+  <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
+  <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+
+class ApacheKafka:
+    """One broker on loopback ports, in a directory of its own."""
+
+    def __init__(self, directory: Path, port: int, controller_port: int, heap: str, settings: dict[str, str]) -> None:
+        self.bootstrap = f"127.0.0.1:{port}"
+        self.jvm_flags = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+        """Heap and collector as in Kafka's own start script."""
+        self.settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(directory / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            **settings,
+        }
+        self._directory = directory
+        self._identity: ProcessIdentity | None = None
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        assert self._identity is not None, "start comes first"
+        return self._identity
+
+    @property
+    def log_path(self) -> Path:
+        return self._directory / "broker.log"
+
+    def start(self) -> None:
+        """Format the directory and start; the caller waits until it answers. Raises CalledProcessError."""
+        java = shutil.which("java")
+        assert java is not None, "java is on PATH"
+        self._directory.mkdir(parents=True, exist_ok=True)
+        properties = self._directory / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in self.settings.items()))
+        log4j = self._directory / "log4j2.xml"
+        log4j.write_text(_LOG4J)
+        run = [java, "-cp", f"{LIBS}/*", f"-Dlog4j2.configurationFile={log4j}"]
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+        if not (self._directory / "data").exists():
+            subprocess.run(
+                [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)],
+                check=True,
+                capture_output=True,
+            )
+        argv = [*run, *self.jvm_flags, "kafka.Kafka", str(properties)]
+        self._identity = spawn(argv, self.log_path, dict(os.environ))
+
+    def stop(self) -> None:
+        stop([self.identity], grace_seconds=20)
+
+    def explain(self) -> str:
+        """Why it may not answer."""
+        state = "runs" if is_alive(self.identity) else "is dead"
+        return f"Apache Kafka {state}; its last lines:\n" + "\n".join(last_lines(self.log_path, 5))
