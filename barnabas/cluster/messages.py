@@ -80,7 +80,7 @@ class StopReplica:
 
 @dataclass(slots=True, frozen=True)
 class ControlRequest:
-    """One command of the control channel; exactly one of the last three fields is set."""
+    """One command of the control channel, with exactly one body; or a heartbeat, with sequence 0 and none."""
 
     sequence: int
     controller_epoch: int
@@ -88,6 +88,7 @@ class ControlRequest:
     leader_and_isr: LeaderAndIsr | None = None
     stop_replica: StopReplica | None = None
     update_metadata: UpdateMetadata | None = None
+    heartbeat: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -102,6 +103,7 @@ class ControlResponse:
     sequence: int
     error_code: int
     partition_errors: list[PartitionError] = field(default_factory=list)
+    heartbeat: int = 0
 
 
 @dataclass(slots=True, frozen=True)

@@ -3,6 +3,9 @@
 isort:skip_file
 The control channel: one ordered stream from the active controller to the control listener of each logstore, apart
 from the data channel in port, queue and process. The receiver answers every command, in order.
+
+Conversation: the controller sends a heartbeat first, and the logstore one at once. Both sides then send a message with
+nothing but `heartbeat` when they have been silent for 500 ms; 3 s of silence means dead. Heartbeats are not answered.
 """
 
 from collections import abc as _abc
@@ -31,12 +34,15 @@ class ControlRequest(_message.Message):
     LEADER_AND_ISR_FIELD_NUMBER: _builtins.int
     STOP_REPLICA_FIELD_NUMBER: _builtins.int
     UPDATE_METADATA_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Given by the controller per stream, from 1; the answer carries it back."""
     controller_epoch: _builtins.int
     """Fences older controllers: lower than the highest seen is STALE_CONTROLLER_EPOCH."""
     broker_epoch: _builtins.int
     """The registration that the command is meant for; another one is STALE_BROKER_EPOCH (KIP-380)."""
+    heartbeat: _builtins.int
+    """Not 0: no command, `sequence` is 0 and there is no body."""
     @_builtins.property
     def leader_and_isr(self) -> Global___LeaderAndIsr: ...
     @_builtins.property
@@ -52,10 +58,11 @@ class ControlRequest(_message.Message):
         leader_and_isr: Global___LeaderAndIsr | None = ...,
         stop_replica: Global___StopReplica | None = ...,
         update_metadata: _cluster_pb2.UpdateMetadata | None = ...,
+        heartbeat: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "leader_and_isr", b"leader_and_isr", "stop_replica", b"stop_replica", "update_metadata", b"update_metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "broker_epoch", b"broker_epoch", "controller_epoch", b"controller_epoch", "leader_and_isr", b"leader_and_isr", "sequence", b"sequence", "stop_replica", b"stop_replica", "update_metadata", b"update_metadata"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "broker_epoch", b"broker_epoch", "controller_epoch", b"controller_epoch", "heartbeat", b"heartbeat", "leader_and_isr", b"leader_and_isr", "sequence", b"sequence", "stop_replica", b"stop_replica", "update_metadata", b"update_metadata"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["leader_and_isr", "stop_replica", "update_metadata"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
@@ -146,9 +153,12 @@ class ControlResponse(_message.Message):
     SEQUENCE_FIELD_NUMBER: _builtins.int
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     PARTITION_ERRORS_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     error_code: _builtins.int
     """Kafka's error code of the whole command (0, STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)."""
+    heartbeat: _builtins.int
+    """Not 0: no answer to anything, `sequence` is 0."""
     @_builtins.property
     def partition_errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionError]: ...
     def __init__(
@@ -157,10 +167,11 @@ class ControlResponse(_message.Message):
         sequence: _builtins.int = ...,
         error_code: _builtins.int = ...,
         partition_errors: _abc.Iterable[Global___PartitionError] | None = ...,
+        heartbeat: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "partition_errors", b"partition_errors", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "heartbeat", b"heartbeat", "partition_errors", b"partition_errors", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,6 +3,9 @@
 isort:skip_file
 The control channel: one ordered stream from the active controller to the control listener of each logstore, apart
 from the data channel in port, queue and process. The receiver answers every command, in order.
+
+Conversation: the controller sends a heartbeat first, and the logstore one at once. Both sides then send a message with
+nothing but `heartbeat` when they have been silent for 500 ms; 3 s of silence means dead. Heartbeats are not answered.
 """
 
 from collections import abc as _abc
