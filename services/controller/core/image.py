@@ -1,0 +1,263 @@
+"""ControllerImage: the cluster's state in etcd at one revision. Applying what etcd says is the only way to change it.
+
+The controller's own writes come back through the same watch as the members' registrations, in the order of their
+revisions, so that the image is always exactly what a reload would give (a property test holds it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, assert_never
+
+from barnabas.cluster.keys import (
+    PARTITIONS_PER_CHUNK,
+    ClusterRecord,
+    ControllerEpochRecord,
+    ControllerRegistration,
+    DeletionRecord,
+    GatewayRegistration,
+    Keys,
+    LogstoreRegistration,
+    MemberRecord,
+    PartitionChunk,
+    PartitionRecord,
+    ProducerIdsRecord,
+    PurgatoryRegistration,
+    Role,
+    TopicRecord,
+    decode_record,
+    decode_registration,
+)
+from barnabas.cluster.messages import PartitionMetadata, TopicMetadata
+from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
+
+RegistrationT = TypeVar(
+    "RegistrationT", LogstoreRegistration, GatewayRegistration, PurgatoryRegistration, ControllerRegistration
+)
+
+
+@dataclass(slots=True, frozen=True)
+class Registered(Generic[RegistrationT]):
+    """A registration with the epoch that etcd gave it (its create revision) and the lease that it lives by."""
+
+    record: RegistrationT
+    epoch: int
+    lease: int
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a batch touched, for whoever tells the members. Insertion order is the order of the revisions."""
+
+    topics: dict[bytes, None] = field(default_factory=dict)
+    deleted_topics: dict[bytes, None] = field(default_factory=dict)
+    logstores: bool = False
+    members: bool = False
+
+
+class ControllerImage:
+    """Everything under the prefix, by meaning. `revision` is that of the last change applied; -1 before the load."""
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        self._directories = [(role, keys.registrations(role)) for role in Role]
+        self._clear()
+
+    def _clear(self) -> None:
+        self.revision = -1
+        self.cluster_id = ""
+        self.controller_epoch = 0
+        self.election: Registered[ControllerRegistration] | None = None
+        self.logstores: dict[int, Registered[LogstoreRegistration]] = {}
+        self.gateways: dict[str, Registered[GatewayRegistration]] = {}
+        self.purgatories: dict[str, Registered[PurgatoryRegistration]] = {}
+        self.controllers: dict[str, Registered[ControllerRegistration]] = {}
+        self.members: dict[tuple[Role, str], MemberRecord] = {}
+        self.topics: dict[str, TopicRecord] = {}
+        self.topics_by_id: dict[bytes, TopicRecord] = {}
+        # Kafka refuses names that differ in "." and "_" only: they would be one name in metrics.
+        self.topics_by_collision_name: dict[str, str] = {}
+        self.chunks: dict[bytes, dict[int, PartitionChunk]] = {}
+        self.deletions: dict[bytes, DeletionRecord] = {}
+        self.next_producer_id = 0
+        # Keys whose value no one can read, by what went wrong: a problem to report, not a reason to stop.
+        self.unreadable: dict[str, str] = {}
+        self._mod_revisions: dict[str, int] = {}
+
+    @property
+    def loaded(self) -> bool:
+        return self.revision >= 0
+
+    def mod_revision(self, key: str) -> int:
+        """0 when the key does not exist."""
+        return self._mod_revisions.get(key, 0)
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Replace everything."""
+        self._clear()
+        ignored = Changes()
+        for key_value in snapshot.key_values:
+            self._put(key_value, ignored)
+        self.revision = snapshot.revision
+
+    def apply(self, batch: WatchBatch) -> Changes:
+        """Take what changed after the revision that the image is at."""
+        assert batch.revision > self.revision, f"revision {batch.revision} after {self.revision}"
+        changes = Changes()
+        for event in batch.events:
+            self._apply_event(event, changes)
+        self.revision = batch.revision
+        return changes
+
+    def _apply_event(self, event: WatchEvent, changes: Changes) -> None:
+        if event.deleted:
+            self._delete(event.key_value.key, changes)
+        else:
+            self._put(event.key_value, changes)
+
+    def _put(self, key_value: KeyValue, changes: Changes) -> None:
+        key = key_value.key
+        self._mod_revisions[key] = key_value.mod_revision
+        try:
+            self._put_readable(key_value, changes)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.unreadable[key] = f"{type(error).__name__}: {error}"
+        else:
+            self.unreadable.pop(key, None)
+
+    def _put_readable(self, key_value: KeyValue, changes: Changes) -> None:
+        key = key_value.key
+        if key == self.keys.election:
+            election = decode_registration(Role.CONTROLLER, key_value.value)
+            assert isinstance(election, ControllerRegistration)
+            self.election = Registered(election, key_value.create_revision, key_value.lease)
+            return
+        for role, directory in self._directories:
+            if key.startswith(directory):
+                self._register(role, key_value, changes)
+                return
+        record = decode_record(self.keys, key, key_value.value)
+        match record:
+            case None:
+                pass
+            case ClusterRecord():
+                self.cluster_id = record.cluster_id
+            case ControllerEpochRecord():
+                self.controller_epoch = record.controller_epoch
+            case MemberRecord():
+                self.members[record.role, record.member_id] = record
+            case TopicRecord():
+                self.topics[record.topic] = record
+                self.topics_by_id[record.topic_id] = record
+                self.topics_by_collision_name[collision_name(record.topic)] = record.topic
+                changes.topics[record.topic_id] = None
+            case PartitionChunk():
+                self.chunks.setdefault(record.topic_id, {})[record.chunk] = record
+                changes.topics[record.topic_id] = None
+            case DeletionRecord():
+                self.deletions[record.topic_id] = record
+            case ProducerIdsRecord():
+                self.next_producer_id = record.next_producer_id
+            case _:
+                assert_never(record)
+
+    def _register(self, role: Role, key_value: KeyValue, changes: Changes) -> None:
+        registration = decode_registration(role, key_value.value)
+        epoch, lease = key_value.create_revision, key_value.lease
+        changes.members = True
+        match registration:
+            case LogstoreRegistration():
+                self.logstores[registration.node_id] = Registered(registration, epoch, lease)
+                changes.logstores = True
+            case GatewayRegistration():
+                self.gateways[registration.gateway_id] = Registered(registration, epoch, lease)
+            case PurgatoryRegistration():
+                self.purgatories[registration.pod_id] = Registered(registration, epoch, lease)
+            case ControllerRegistration():
+                self.controllers[registration.controller_id] = Registered(registration, epoch, lease)
+            case _:
+                assert_never(registration)
+
+    def _delete(self, key: str, changes: Changes) -> None:
+        self._mod_revisions.pop(key, None)
+        if self.unreadable.pop(key, None) is not None:
+            return
+        if key == self.keys.election:
+            self.election = None
+        elif key == self.keys.cluster:
+            self.cluster_id = ""
+        elif key == self.keys.controller_epoch:
+            self.controller_epoch = 0
+        elif key == self.keys.producer_ids:
+            self.next_producer_id = 0
+        elif key.startswith(self.keys.topics):
+            topic = self.topics.pop(key[len(self.keys.topics) :])
+            del self.topics_by_id[topic.topic_id]
+            del self.topics_by_collision_name[collision_name(topic.topic)]
+            changes.topics.pop(topic.topic_id, None)
+            changes.deleted_topics[topic.topic_id] = None
+        elif key.startswith(self.keys.partitions):
+            topic_id, chunk = key[len(self.keys.partitions) :].split("/")
+            chunks = self.chunks[bytes.fromhex(topic_id)]
+            del chunks[int(chunk)]
+            if not chunks:
+                del self.chunks[bytes.fromhex(topic_id)]
+        elif key.startswith(self.keys.deletions):
+            del self.deletions[bytes.fromhex(key[len(self.keys.deletions) :])]
+        else:
+            self._deregister(key, changes)
+
+    def _deregister(self, key: str, changes: Changes) -> None:
+        directory, _, member_id = key[len(self.keys.prefix) :].rpartition("/")
+        match directory:
+            case "logstores":
+                del self.logstores[int(member_id)]
+                changes.logstores = changes.members = True
+            case "gateways":
+                del self.gateways[member_id]
+                changes.members = True
+            case "purgatories":
+                del self.purgatories[member_id]
+                changes.members = True
+            case "controllers":
+                del self.controllers[member_id]
+                changes.members = True
+            case "members/logstore" | "members/gateway" | "members/purgatory" | "members/controller":
+                del self.members[Role(directory.partition("/")[2]), member_id]
+            case _:
+                pass
+
+    def partitions(self, topic_id: bytes) -> Iterator[tuple[int, PartitionRecord]]:
+        """The partitions of a topic (or of a deletion) in order, by their numbers."""
+        chunks = self.chunks.get(topic_id, {})
+        for chunk in sorted(chunks):
+            yield from enumerate(chunks[chunk].partitions, chunk * PARTITIONS_PER_CHUNK)
+
+    def topic_metadata(self, topic: TopicRecord, node_id: int | None = None) -> TopicMetadata:
+        """The topic as members are told of it: whole, or the partitions only that `node_id` has a replica of."""
+        return TopicMetadata(
+            topic=topic.topic,
+            topic_id=topic.topic_id,
+            configs=topic.configs,
+            partitions=[
+                PartitionMetadata(
+                    partition=number,
+                    leader=partition.leader,
+                    leader_epoch=partition.leader_epoch,
+                    partition_epoch=partition.partition_epoch,
+                    replicas=list(partition.replicas),
+                    in_sync_replicas=list(partition.in_sync_replicas),
+                )
+                for number, partition in self.partitions(topic.topic_id)
+                if node_id is None or node_id in partition.replicas
+            ],
+        )
+
+    def unclaimed_chunks(self) -> list[bytes]:
+        """Ids of topics that have chunks but neither a record nor a deletion: left by a creation that broke off."""
+        return [each for each in self.chunks if each not in self.topics_by_id and each not in self.deletions]
+
+
+def collision_name(topic: str) -> str:
+    return topic.replace(".", "_")
