@@ -1,9 +1,9 @@
 """Credit on the data channel: what a stream's opener may have outstanding at a logstore, in requests and in bytes.
 
-One rule serves both sides. An account can pay for a request that fits its balance; and while it holds at least the
-stream's minimum it can pay for **any** request, going into debt by it. So a request larger than every share still passes
-(an idle account always holds its minimum), and nothing can wait for a grant that never comes. Debt ends sending until it
-is worked off, so each stream is over its share by one request at most.
+An account can pay for a request that fits its balance; and while it holds at least the stream's minimum it can pay
+for any request, going into debt by it. So a request larger than every share still passes, since an idle account holds
+its minimum or more, and nothing waits for a grant that never comes. Debt ends sending until it is worked off: a stream
+is over its share by one request at most, and only by one larger than the minimum.
 
 The logstore's pool shares its totals by dynamic thresholds (Choudhury and Hahne, 1998, made for shared switch buffers):
 a stream may hold as much as is left free. With k busy streams each gets 1/(k+1) of the total, and the rest stays there

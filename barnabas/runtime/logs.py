@@ -1,0 +1,125 @@
+"""Logs: one JSON object per line for machines, or a console line for people; never more than the disk can bear.
+
+`get_logger(name)` works before and after `configure_logging`. Warnings and errors are limited per key: what a hostile
+client repeats is written a few times, then counted. Libraries that use the standard library's logging (asyncio, gRPC)
+go the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, MutableMapping
+from typing import Any, Final, Literal, TextIO
+
+import orjson
+import structlog
+
+from barnabas.runtime.clock import monotonic_ms
+
+LogFormat = Literal["json", "console"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Event = MutableMapping[str, Any]
+
+_LEVELS: Final[dict[str, int]] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+class RateLimit:
+    """Lets `burst` lines of one key through per `window_ms`; the first after the window tells how many were not.
+
+    The key is the line's `limit_key`, else its logger and text, so keep what a client chooses out of the text. At most
+    `keys_max` keys are remembered in a window; all further ones share one.
+    """
+
+    def __init__(
+        self, burst: int = 10, window_ms: int = 10_000, keys_max: int = 1000, now_ms: Callable[[], int] = monotonic_ms
+    ) -> None:
+        self._burst = burst
+        self._window_ms = window_ms
+        self._keys_max = keys_max
+        self._now_ms = now_ms
+        # By key: the start of its window, the lines seen in it.
+        self._windows: dict[str, tuple[int, int]] = {}
+
+    def __call__(self, _logger: object, method: str, event: Event) -> Event:
+        limit_key = event.pop("limit_key", None)
+        if limit_key is None and method in ("debug", "info"):
+            return event
+        key = str(limit_key if limit_key is not None else (event.get("logger"), event.get("event")))
+        now_ms = self._now_ms()
+        if key not in self._windows and len(self._windows) >= self._keys_max:
+            self._forget_quiet_keys(now_ms)
+            if len(self._windows) >= self._keys_max:
+                key = "further keys"
+        start_ms, seen = self._windows.get(key, (now_ms, 0))
+        if now_ms - start_ms >= self._window_ms:
+            if seen > self._burst:
+                event["suppressed"] = seen - self._burst
+            start_ms, seen = now_ms, 0
+        self._windows[key] = (start_ms, seen + 1)
+        if seen >= self._burst:
+            raise structlog.DropEvent
+        return event
+
+    def _forget_quiet_keys(self, now_ms: int) -> None:
+        self._windows = {key: window for key, window in self._windows.items() if now_ms - window[0] < self._window_ms}
+
+
+class _FromStandardLogging(logging.Handler):
+    """Lines of libraries, by way of structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = "error" if record.levelno >= logging.ERROR else record.levelname.lower()
+        logger = get_logger(record.name)
+        emit = getattr(logger, level if level in _LEVELS else "info")
+        emit(record.getMessage(), exc_info=record.exc_info)
+
+
+def configure_logging(
+    service: str,
+    level: LogLevel = "info",
+    format: LogFormat = "json",  # noqa: A002 - the key is log.format
+    *,
+    stream: TextIO | None = None,
+) -> None:
+    """Send every logger of this process to `stream` (standard error), from `level` up, with the service's name."""
+    output = stream or sys.stderr
+
+    def add_service(_logger: object, _method: str, event: Event) -> Event:
+        event["service"] = service
+        event["logger"] = event.pop("logger_name", "")
+        return event
+
+    processors: list[Any] = [
+        add_service,
+        RateLimit(),
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    if format == "json":
+        processors += [structlog.processors.format_exc_info, _render_json]
+    else:
+        processors += [structlog.dev.ConsoleRenderer(colors=output.isatty(), timestamp_key="time")]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(output),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(handlers=[_FromStandardLogging()], level=max(_LEVELS[level], logging.WARNING), force=True)
+
+
+def _render_json(_logger: object, _method: str, event: Event) -> str:
+    head = {key: event.pop(key) for key in ("time", "level", "service", "logger", "event") if key in event}
+    return orjson.dumps({**head, **event}, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
+    """A logger: `log.warning("frame too large", limit_key="frame", length=n)`."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger_name=name)
+    return logger

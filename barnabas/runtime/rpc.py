@@ -1,0 +1,99 @@
+"""gRPC servers and channels with the options that Barnabas needs, health and reflection.
+
+One aio event loop per process: several in one misbehave (grpc issue 25364).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio  # type: ignore[attr-defined] # untyped, re-exported
+from grpc_reflection.v1alpha import reflection
+
+Options = Sequence[tuple[str, int | str]]
+
+# Above Kafka's default socket.request.max.bytes (100 MiB) with room for what else shares the message.
+_MESSAGE_BYTES_MAX: Final = 256 << 20
+
+# Large frames and lookahead: 1 MB in 1.05 instead of 1.5 ms. The bandwidth probe only delays what the lookahead allows.
+DATA_OPTIONS: Final[Options] = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", _MESSAGE_BYTES_MAX),
+    ("grpc.http2.max_frame_size", 1 << 20),
+    ("grpc.http2.lookahead_bytes", 8 << 20),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.write_buffer_size", 4 << 20),
+)
+# A second process on a port in use is an error, not a half of the connections (SO_REUSEPORT); and a client cannot open
+# streams without bound (CVE-2023-44487).
+_SERVER_OPTIONS: Final[Options] = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 1000))
+# A proxy from the environment must never come between pods. Each channel has connections of its own: with the global
+# pool all channels to an address share one connection and its backoff. gRPC's own backoff of up to 120 s would undo any
+# failover.
+_CHANNEL_OPTIONS: Final[Options] = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+
+
+def create_server(*addresses: str, options: Options = ()) -> tuple[grpc.aio.Server, int]:
+    """A server bound to the addresses ("host:port", port 0 for any; "unix:path"), not yet started.
+
+    Returns it with the port of the first address. Raises OSError that names the address when one cannot be bound.
+    """
+    assert addresses, "a server needs an address"
+    server = grpc.aio.server(options=[*DATA_OPTIONS, *_SERVER_OPTIONS, *options])
+    ports: list[int] = []
+    for address in addresses:
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {address}: in use or not an address of this host") from error
+        ports.append(port)
+    return server, ports[0]
+
+
+def create_channel(address: str, *, options: Options = ()) -> grpc.aio.Channel:
+    """A channel to "host:port" with a connection of its own; nothing is connected before the first call."""
+    return grpc.aio.insecure_channel(address, options=[*DATA_OPTIONS, *_CHANNEL_OPTIONS, *options])
+
+
+async def stop_server(server: grpc.aio.Server, grace_ms: int) -> None:
+    """Refuse new calls at once, give those in progress `grace_ms`, then cancel them."""
+    await server.stop(grace_ms / 1000)
+
+
+class Health:
+    """The standard health service (grpc.health.v1) of one server: "" is the whole of it."""
+
+    def __init__(self, servicer: health_aio.HealthServicer, services: Sequence[str]) -> None:
+        self._servicer = servicer
+        self._services = ("", *services)
+
+    async def set_serving(self, serving: bool) -> None:
+        """Tell probes whether to send traffic here."""
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in self._services:
+            await self._servicer.set(service, status)
+
+
+async def add_health(server: grpc.aio.Server, *services: str, serving: bool = True) -> Health:
+    """Answer grpc.health.v1 for the server and the services named."""
+    servicer = health_aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    health = Health(servicer, services)
+    await health.set_serving(serving)
+    return health
+
+
+def add_reflection(server: grpc.aio.Server, *services: str) -> None:
+    """Let grpcurl find the services named ("barnabas.controller.v1.Operations"), whose generated modules are loaded."""
+    health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+    reflection.enable_server_reflection([*services, health_name, reflection.SERVICE_NAME], server)

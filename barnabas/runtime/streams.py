@@ -1,0 +1,400 @@
+"""Long-lived bidirectional gRPC streams of opaque bytes: what every channel between the services is made of.
+
+Both sides send heartbeats after 500 ms without a message, and take 3 s of silence for death: TCP alone notices a peer
+that was paused or cut off after many minutes. The client reconnects by itself, 50 ms to 1 s apart. Callbacks run on the
+event loop, one at a time and in order; an exception out of one ends the stream, never the process.
+
+Messages are bytes with identity serializers. `read()` and `write()` are used rather than async iterators: as fast for
+small messages and bulk, and the side that reads can pause. Measured on two shared cores, both sides in one process:
+16 µs per small message and operation, 0.6–0.8 ms for 1 MB from one side to the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, Final, Protocol
+
+import grpc
+import grpc.aio
+
+from barnabas.channel.packing_primitives import MalformedMessage
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.rpc import Options, create_channel
+
+HEARTBEAT_MS: Final = 500
+SILENCE_MS_MAX: Final = 3000
+BACKOFF_MS_MIN: Final = 50
+BACKOFF_MS_MAX: Final = 1000
+
+# Far above what credits let be outstanding on one stream: only a broken peer gets here.
+PENDING_BYTES_MAX: Final = 512 << 20
+
+# A timer that is this late tells that this process did not run; the peer is not to blame for that time.
+_LATENESS_MS_MAX: Final = 500
+
+_log = get_logger("streams")
+
+
+class StreamHandler(Protocol):
+    """What a service does with one stream that a client has opened."""
+
+    def on_message(self, data: bytes) -> None:
+        """One message of the client, in order."""
+
+    def on_closed(self, reason: str) -> None:
+        """The stream is gone; called exactly once, nothing comes after it."""
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        """The heartbeat message to send; `count` goes up from 1."""
+
+
+class _Conversation:
+    """One stream while it lives: the outgoing queue, the reading loop and the heartbeats, alike on both sides."""
+
+    __slots__ = (
+        "_closing",
+        "_heartbeats",
+        "_last_received",
+        "_last_sent",
+        "_loop",
+        "_on_message",
+        "_pack_heartbeat",
+        "_pending_bytes_max",
+        "_queue",
+        "_read",
+        "_resumed",
+        "_timer",
+        "_wake_writer",
+        "_write",
+        "ended",
+        "pending_bytes",
+    )
+
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[Any]],
+        write: Callable[[bytes], Awaitable[None]],
+        on_message: Callable[[bytes], None],
+        pack_heartbeat: Callable[[int], bytes],
+        pending_bytes_max: int,
+    ) -> None:
+        self._read = read
+        self._write = write
+        self._on_message = on_message
+        self._pack_heartbeat = pack_heartbeat
+        self._pending_bytes_max = pending_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[bytes] = deque()
+        self.pending_bytes = 0
+        self._wake_writer: asyncio.Future[None] | None = None
+        self._resumed: asyncio.Event | None = None
+        self._heartbeats = 0
+        self._last_sent = self._last_received = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self.ended: asyncio.Future[str] = self._loop.create_future()
+
+    def send(self, data: bytes) -> None:
+        if self.ended.done():
+            return
+        if self.pending_bytes and self.pending_bytes + len(data) > self._pending_bytes_max:
+            self.end(f"the peer reads too slowly: {self.pending_bytes} bytes are waiting for it")
+            return
+        self._queue.append(data)
+        self.pending_bytes += len(data)
+        if self._wake_writer is not None and not self._wake_writer.done():
+            self._wake_writer.set_result(None)
+
+    def end(self, reason: str) -> None:
+        """End the conversation; the first reason stands."""
+        if not self.ended.done():
+            self.ended.set_result(reason)
+
+    def pause(self) -> None:
+        if self._resumed is None:
+            self._resumed = asyncio.Event()
+
+    def resume(self) -> None:
+        if self._resumed is not None:
+            self._last_received = self._loop.time()
+            self._resumed.set()
+            self._resumed = None
+
+    async def run(self) -> str:
+        """Converse until somebody ends it; the reason why."""
+        tasks = (self._loop.create_task(self._read_loop()), self._loop.create_task(self._write_loop()))
+        self._watch_time()
+        try:
+            return await self.ended
+        finally:
+            self.end("cancelled")
+            if self._timer is not None:
+                self._timer.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._queue.clear()
+            self.pending_bytes = 0
+
+    async def _read_loop(self) -> None:
+        try:
+            while True:
+                data = await self._read()
+                if data is grpc.aio.EOF:  # type: ignore[attr-defined] # the stubs are older
+                    self.end("the peer closed the stream")
+                    return
+                self._last_received = self._loop.time()
+                if self.ended.done():
+                    return
+                self._on_message(data)
+                if self._resumed is not None:
+                    await self._resumed.wait()
+        except MalformedMessage as error:
+            self.end(f"malformed message: {error}")
+        except grpc.aio.AioRpcError as error:
+            self.end(f"{error.code().name}: {error.details()}")
+        except asyncio.CancelledError:
+            # Also what gRPC raises when the call, and not this task, is cancelled.
+            self.end("the call was cancelled")
+            raise
+        except Exception as error:
+            _log.exception("a stream's handler failed")
+            self.end(f"{type(error).__name__}: {error}")
+
+    async def _write_loop(self) -> None:
+        queue = self._queue
+        try:
+            while True:
+                if not queue:
+                    self._wake_writer = self._loop.create_future()
+                    await self._wake_writer
+                    self._wake_writer = None
+                data = queue.popleft()
+                await self._write(data)
+                self.pending_bytes -= len(data)
+                self._last_sent = self._loop.time()
+        except asyncio.CancelledError:
+            self.end("the call was cancelled")
+            raise
+        except Exception as error:
+            # The status that the reader gets tells why; wait for it a moment before a poorer reason stands.
+            self._loop.call_later(0.1, self.end, f"writing failed: {error}")
+
+    def _watch_time(self, due: float = 0.0) -> None:
+        now = self._loop.time()
+        if due and now - due > _LATENESS_MS_MAX / 1000:
+            self._last_received = min(now, self._last_received + (now - due))
+        if self._resumed is not None:
+            self._last_received = now
+        if now - self._last_received >= SILENCE_MS_MAX / 1000:
+            self.end(f"the peer was silent for {SILENCE_MS_MAX} ms")
+            return
+        if not self.pending_bytes and now - self._last_sent >= HEARTBEAT_MS / 1000:
+            self._heartbeats += 1
+            self._last_sent = now
+            self.send(self._pack_heartbeat(self._heartbeats))
+        # While messages wait to be written they are the sign of life, and the next look is a heartbeat away.
+        heartbeat_due = (now if self.pending_bytes else self._last_sent) + HEARTBEAT_MS / 1000
+        next_due = min(heartbeat_due, self._last_received + SILENCE_MS_MAX / 1000)
+        self._timer = self._loop.call_at(next_due, self._watch_time, next_due)
+
+
+class StreamLink:
+    """The client's end: one stream to one address, opened again whenever it is lost.
+
+    Each attempt has a channel, and so a connection, of its own: streams do not share a flow control window, and an
+    attempt never waits for gRPC's backoff. Between `on_up` and the one `on_down` that answers it the link is up; a
+    failed attempt calls neither. Messages sent while it is down are dropped: `on_down` has told.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        method: str,
+        *,
+        hello: bytes,
+        pack_heartbeat: Callable[[int], bytes],
+        on_up: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
+        on_down: Callable[[str], None],
+        random: Random | None = None,
+        options: Options = (),
+    ) -> None:
+        """`method` is the whole path, "/barnabas.logstore.v1.DataChannel/Exchange"; `on_up` gets the first message."""
+        self.address = address
+        self.method = method
+        self._hello = hello
+        self._pack_heartbeat = pack_heartbeat
+        self._on_up = on_up
+        self._on_message = on_message
+        self._on_down = on_down
+        self._random = random or Random()
+        self._options = options
+        self._conversation: _Conversation | None = None
+        self._up = False
+        self._up_since = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def up(self) -> bool:
+        return self._up
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes sent and not yet taken by gRPC."""
+        return self._conversation.pending_bytes if self._conversation is not None else 0
+
+    def start(self) -> None:
+        """Connect, and stay connected until `close`."""
+        assert self._task is None, "a link starts once"
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def send(self, data: bytes) -> None:
+        """Queue one message; it goes out in the next turn when nothing else is being written."""
+        if self._up and self._conversation is not None:
+            self._conversation.send(data)
+
+    def reset(self, reason: str) -> None:
+        """Give up the present stream, for what the caller has seen in it, and connect again."""
+        if self._conversation is not None:
+            self._conversation.end(reason)
+
+    async def close(self) -> None:
+        """Down for good; calls `on_down` if the link was up."""
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        backoff_ms = BACKOFF_MS_MIN
+        loop = asyncio.get_running_loop()
+        while True:
+            self._up_since = 0.0
+            reason = await self._converse()
+            _log.debug("stream lost", address=self.address, method=self.method, reason=reason)
+            # A peer that accepts and drops at once is not asked more often than one that refuses.
+            if self._up_since and loop.time() - self._up_since >= BACKOFF_MS_MAX / 1000:
+                backoff_ms = BACKOFF_MS_MIN
+            await asyncio.sleep(backoff_ms * self._random.uniform(0.8, 1.2) / 1000)
+            backoff_ms = min(2 * backoff_ms, BACKOFF_MS_MAX)
+
+    async def _converse(self) -> str:
+        channel = create_channel(self.address, options=self._options)
+        call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(self.method, None, None)(None)
+        conversation = _Conversation(call.read, call.write, self._take, self._pack_heartbeat, PENDING_BYTES_MAX)
+        conversation.send(self._hello)
+        self._conversation = conversation
+        reason = "closed here"
+        try:
+            reason = await conversation.run()
+        finally:
+            self._conversation = None
+            call.cancel()
+            if self._up:
+                self._up = False
+                self._call_down(reason)
+            await channel.close(None)
+        return reason
+
+    def _take(self, data: bytes) -> None:
+        if self._up:
+            self._on_message(data)
+            return
+        self._up = True
+        self._up_since = asyncio.get_running_loop().time()
+        self._on_up(data)
+
+    def _call_down(self, reason: str) -> None:
+        try:
+            self._on_down(reason)
+        except Exception:
+            _log.exception("a link's on_down failed", address=self.address, method=self.method)
+
+
+class ServerStream:
+    """The server's end of one stream.
+
+    What waits to be sent is bounded: a handler that has much to say looks at `pending_bytes` and holds back (the data
+    channel's credits do that); beyond the bound the stream is closed, with one log line. A message larger than the
+    bound passes when nothing else waits.
+    """
+
+    __slots__ = ("_conversation", "peer")
+
+    def __init__(self, peer: str, conversation: _Conversation) -> None:
+        self.peer = peer
+        self._conversation = conversation
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes sent and not yet taken by gRPC."""
+        return self._conversation.pending_bytes
+
+    def send(self, data: bytes) -> None:
+        """Queue one message; it goes out in the next turn when nothing else is being written."""
+        self._conversation.send(data)
+
+    def close(self, reason: str) -> None:
+        """End the stream with UNAVAILABLE and the reason; what waits to be sent is dropped."""
+        self._conversation.end(reason)
+
+    def pause(self) -> None:
+        """Read no more until `resume`: the last resort, as gRPC then fills its windows and the client stops writing.
+
+        The silence of a paused stream does not count as death.
+        """
+        self._conversation.pause()
+
+    def resume(self) -> None:
+        """Read on."""
+        self._conversation.resume()
+
+
+class _Incoming:
+    """Hands a stream's messages to its handler, which exists only once the stream does."""
+
+    __slots__ = ("handler",)
+
+    handler: StreamHandler
+
+    def on_message(self, data: bytes) -> None:
+        self.handler.on_message(data)
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        return self.handler.pack_heartbeat(count)
+
+
+def register_stream(
+    server: grpc.aio.Server,
+    service: str,
+    method: str,
+    open_stream: Callable[[ServerStream], StreamHandler],
+    *,
+    pending_bytes_max: int = PENDING_BYTES_MAX,
+) -> None:
+    """Serve `/service/method` ("barnabas.logstore.v1.DataChannel", "Exchange"): `open_stream` for each that opens.
+
+    Call it before the server starts; several methods of one service are registered one by one.
+    """
+
+    async def serve(_requests: object, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        incoming = _Incoming()
+        conversation = _Conversation(
+            context.read, context.write, incoming.on_message, incoming.pack_heartbeat, pending_bytes_max
+        )
+        stream = ServerStream(context.peer(), conversation)
+        incoming.handler = open_stream(stream)
+        reason = "cancelled by the peer or the server's stop"
+        try:
+            reason = await conversation.run()
+        finally:
+            _log.info("stream closed", method=method, peer=stream.peer, reason=reason)
+            incoming.handler.on_closed(reason)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, reason)
+
+    handlers = {method: grpc.stream_stream_rpc_method_handler(serve)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
