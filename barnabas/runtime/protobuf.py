@@ -1,0 +1,105 @@
+"""Converts the cores' dataclasses to protobuf messages and back, by field name.
+
+For the control plane, where a message a second is much; the data channel packs by hand. A dataclass mirrors its message
+field by field (a test holds it): scalars, `X | None` for a message that may be absent, `list[…]`, and `dict[str, str]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from enum import Enum
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+
+class _Kind(Enum):
+    SCALAR = "scalar"
+    SCALARS = "list of scalars"
+    MAP = "map"
+    MESSAGE = "message"
+    MESSAGES = "list of messages"
+
+
+_fields_by_type: dict[type, list[tuple[str, _Kind, Any]]] = {}
+
+
+def _fields(dataclass_type: type) -> list[tuple[str, _Kind, Any]]:
+    """(name, kind, the dataclass of a message or None) of every field, in order."""
+    fields = _fields_by_type.get(dataclass_type)
+    if fields is None:
+        hints = typing.get_type_hints(dataclass_type)
+        fields = [(field.name, *_kind(hints[field.name])) for field in dataclasses.fields(dataclass_type)]
+        _fields_by_type[dataclass_type] = fields
+    return fields
+
+
+def _kind(hint: Any) -> tuple[_Kind, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        (inner,) = (each for each in arguments if each is not types.NoneType)
+        assert dataclasses.is_dataclass(inner), f"{hint}: only a message can be absent"
+        return _Kind.MESSAGE, inner
+    if origin is list:
+        (inner,) = arguments
+        return (_Kind.MESSAGES, inner) if dataclasses.is_dataclass(inner) else (_Kind.SCALARS, None)
+    if origin is dict:
+        return _Kind.MAP, None
+    assert not dataclasses.is_dataclass(hint), f"{hint}: a message can always be absent"
+    return _Kind.SCALAR, None
+
+
+def to_proto(value: Any, proto_class: type[M]) -> M:
+    """The message of a dataclass. Raises TypeError or ValueError of protobuf for a value that its field cannot hold."""
+    message = proto_class()
+    _fill(value, message)
+    return message
+
+
+def _fill(value: Any, message: Message) -> None:
+    for name, kind, _ in _fields(type(value)):
+        item = getattr(value, name)
+        match kind:
+            case _Kind.SCALAR:
+                setattr(message, name, item)
+            case _Kind.SCALARS:
+                getattr(message, name).extend(item)
+            case _Kind.MAP:
+                getattr(message, name).update(item)
+            case _Kind.MESSAGES:
+                repeated = getattr(message, name)
+                for each in item:
+                    _fill(each, repeated.add())
+            case _Kind.MESSAGE:
+                if item is not None:
+                    submessage = getattr(message, name)
+                    submessage.SetInParent()
+                    _fill(item, submessage)
+            case _:
+                typing.assert_never(kind)
+
+
+def from_proto(dataclass_type: type[T], message: Message) -> T:
+    """The dataclass of a message; what the message leaves out has protobuf's default, not the dataclass's."""
+    values: dict[str, Any] = {}
+    for name, kind, inner in _fields(dataclass_type):
+        item = getattr(message, name)
+        match kind:
+            case _Kind.SCALAR:
+                values[name] = item
+            case _Kind.SCALARS:
+                values[name] = list(item)
+            case _Kind.MAP:
+                values[name] = dict(item)
+            case _Kind.MESSAGES:
+                values[name] = [from_proto(inner, each) for each in item]
+            case _Kind.MESSAGE:
+                values[name] = from_proto(inner, item) if message.HasField(name) else None
+            case _:
+                typing.assert_never(kind)
+    return dataclass_type(**values)
