@@ -1,0 +1,112 @@
+"""The disk, as the cores see it: named files, positions, and an explicit line between written and durable.
+
+`services.logstore.shell.posix_disk` is the real one; the simulation's loses what was not flushed. Paths are absolute
+strings with `/` between their parts. Every operation may raise `DiskError`, and nothing else that a caller needs to
+know of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+class DiskErrorKind(Enum):
+    """What went wrong, by the errno that named it; everything that is not listed is an I/O error."""
+
+    NOT_FOUND = "ENOENT"
+    NO_SPACE = "ENOSPC"
+    TOO_MANY_FILES = "EMFILE"
+    READ_ONLY = "EROFS"
+    PERMISSION = "EACCES"
+    IO = "EIO"
+
+
+class DiskError(Exception):
+    """An operation on `path` failed. The caller decides how far the damage goes: mostly the whole log directory."""
+
+    def __init__(self, kind: DiskErrorKind, operation: str, path: str) -> None:
+        super().__init__(f"{operation} {path}: {kind.value}")
+        self.kind = kind
+        self.operation = operation
+        self.path = path
+
+
+class DiskFile(Protocol):
+    """An open file. It stays open while anybody holds it (a read under way included), even when removed or renamed."""
+
+    @property
+    def path(self) -> str:
+        """The path it was opened at; a rename does not change it."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class DirectoryEntry:
+    name: str
+    byte_count: int
+    is_directory: bool
+
+
+class Disk(Protocol):
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        """Open for reading and writing. `create` makes an empty file where none is; without it NOT_FOUND."""
+        ...
+
+    def size(self, file: DiskFile) -> int: ...
+
+    def read_at(self, file: DiskFile, position: int, length: int) -> bytes:
+        """The bytes at `position`: fewer than `length` only where the file ends."""
+        ...
+
+    def map(self, file: DiskFile) -> Buffer:
+        """The whole content as it is now, read only; pages come from the disk as they are touched. For files that
+        stay as they are.
+        """
+        ...
+
+    def write_at(self, file: DiskFile, position: int, buffers: Sequence[Buffer]) -> None:
+        """Write all buffers one after the other. On an error any part of them may be on the disk."""
+        ...
+
+    def truncate(self, file: DiskFile, byte_count: int) -> None: ...
+
+    def flush(self, file: DiskFile) -> None:
+        """Make the content durable (fdatasync). After an error nothing unflushed may be trusted: never call it
+        again.
+        """
+        ...
+
+    def flush_directory(self, path: str) -> None:
+        """Make creations, renames and removals inside `path` durable."""
+        ...
+
+    def read_file(self, path: str) -> bytes:
+        """A small file, whole."""
+        ...
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        """Put `content` at `path` atomically and durably: a temporary file, flush, rename, flush of the directory."""
+        ...
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> list[DirectoryEntry]:
+        """The entries of a directory, sorted by name."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents; one that exists already is fine."""
+        ...
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        ...

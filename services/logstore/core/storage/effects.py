@@ -1,0 +1,127 @@
+"""What a log wants done to the disk on the hot path, as data.
+
+The core never waits for bytes: it hands out an effect, an IO worker runs `execute`, and the core hears of the outcome
+in a later step. The simulation runs the same effects, and delays, fails or tears them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+from barnabas.ports.disk import Buffer, Disk, DiskFile
+
+if TYPE_CHECKING:
+    from services.logstore.core.storage.log import PartitionLog
+    from services.logstore.core.storage.segment import Segment
+
+
+@dataclass(slots=True, frozen=True)
+class SmallWrite:
+    """A few bytes beside the log: the new entries of an index, a snapshot of the producers."""
+
+    file: DiskFile
+    position: int
+    content: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class FileReplacement:
+    path: str
+    content: bytes
+
+
+@dataclass(slots=True, eq=False)
+class FlushEffect:
+    """Make everything below `upto_offset` durable. In this order: replacements, small writes, files, directories."""
+
+    log: PartitionLog
+    upto_offset: int
+    replacements: list[FileReplacement] = field(default_factory=list)
+    writes: list[SmallWrite] = field(default_factory=list)
+    files: list[DiskFile] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
+    closed_segments: list[Segment] = field(default_factory=list)
+    """Those that are durable as a whole, indexes and all, once this has run."""
+
+
+@dataclass(slots=True, eq=False)
+class WriteEffect:
+    """Append `buffers` to one segment: every batch that gathered while the last write was under way.
+
+    `tokens` are the callers' own, one per append, in order. With `flush` the write counts only once that has run too
+    (flush.messages): then the topic promises that what is acknowledged is on the disk.
+    """
+
+    log: PartitionLog
+    segment: Segment
+    file: DiskFile
+    position: int
+    end_offset: int
+    buffers: list[Buffer] = field(default_factory=list)
+    byte_count: int = 0
+    tokens: list[object] = field(default_factory=list)
+    index_writes: list[SmallWrite] = field(default_factory=list)
+    flush: FlushEffect | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ReadEffect:
+    """Read `length` bytes at `position`; answered with fewer only where the file ends."""
+
+    log: PartitionLog
+    file: DiskFile
+    position: int
+    length: int
+
+
+@dataclass(slots=True, eq=False)
+class ReplaceEffect:
+    """Put a checkpoint in place."""
+
+    replacement: FileReplacement
+
+
+@dataclass(slots=True, eq=False)
+class DeleteDirectoryEffect:
+    """Remove a directory and the files in it."""
+
+    path: str
+
+
+StorageEffect = WriteEffect | ReadEffect | FlushEffect | ReplaceEffect | DeleteDirectoryEffect
+
+
+def execute(disk: Disk, effect: StorageEffect) -> bytes:
+    """Run one effect; the bytes of a read, nothing of the others. Raises DiskError."""
+    match effect:
+        case ReadEffect():
+            return disk.read_at(effect.file, effect.position, effect.length)
+        case WriteEffect():
+            disk.write_at(effect.file, effect.position, effect.buffers)
+            for write in effect.index_writes:
+                disk.write_at(write.file, write.position, (write.content,))
+            if effect.flush is not None:
+                _flush(disk, effect.flush)
+        case FlushEffect():
+            _flush(disk, effect)
+        case ReplaceEffect():
+            disk.replace_file(effect.replacement.path, effect.replacement.content)
+        case DeleteDirectoryEffect():
+            for entry in disk.list(effect.path):
+                disk.remove(f"{effect.path}/{entry.name}")
+            disk.remove_directory(effect.path)
+        case _:
+            assert_never(effect)
+    return b""
+
+
+def _flush(disk: Disk, effect: FlushEffect) -> None:
+    for replacement in effect.replacements:
+        disk.replace_file(replacement.path, replacement.content)
+    for write in effect.writes:
+        disk.write_at(write.file, write.position, (write.content,))
+    for file in effect.files:
+        disk.flush(file)
+    for directory in effect.directories:
+        disk.flush_directory(directory)

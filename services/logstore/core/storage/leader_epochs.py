@@ -1,0 +1,73 @@
+"""Which leader epoch began at which offset (KIP-101): the key to truncating a follower without losing committed
+records.
+
+Kept in `leader-epoch-checkpoint`, one line `<epoch> <start offset>`. The file is written before the recovery point
+passes an entry; entries past the recovery point come back from the batches themselves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from services.logstore.core.storage.checkpoints import format_checkpoint, parse_checkpoint, whole_number
+
+NO_EPOCH = -1
+
+
+class LeaderEpochs:
+    """Epochs and their start offsets, both ascending."""
+
+    def __init__(self) -> None:
+        self._epochs: list[int] = []
+        self._start_offsets: list[int] = []
+        self.unsaved = False
+
+    @property
+    def latest(self) -> int:
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start_offset), oldest first."""
+        return list(zip(self._epochs, self._start_offsets, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Records of `epoch` begin at `start_offset`. An epoch that is not newer than the latest one says nothing."""
+        if epoch <= self.latest:
+            return
+        # Epochs that left no record have no place: a later epoch at the same offset takes theirs.
+        while self._start_offsets and self._start_offsets[-1] >= start_offset:
+            self._epochs.pop()
+            self._start_offsets.pop()
+        self._epochs.append(epoch)
+        self._start_offsets.append(start_offset)
+        self.unsaved = True
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch of the record at `offset`; NO_EPOCH before the first known one."""
+        index = bisect_right(self._start_offsets, offset)
+        return self._epochs[index - 1] if index else NO_EPOCH
+
+    def truncate_from(self, offset: int) -> None:
+        """Forget epochs that begin at or past `offset`."""
+        while self._start_offsets and self._start_offsets[-1] >= offset:
+            self._epochs.pop()
+            self._start_offsets.pop()
+            self.unsaved = True
+
+    def format(self) -> bytes:
+        return format_checkpoint([f"{epoch} {start_offset}" for epoch, start_offset in self.entries()])
+
+    @classmethod
+    def parse(cls, content: bytes) -> LeaderEpochs | None:
+        """From the checkpoint's content; None when it is torn or does not ascend."""
+        entries = parse_checkpoint(content, 2)
+        if entries is None:
+            return None
+        epochs = cls()
+        for epoch_text, offset_text in entries:
+            epoch, start_offset = whole_number(epoch_text), whole_number(offset_text)
+            if epoch is None or start_offset is None or epoch <= epochs.latest:
+                return None
+            epochs.assign(epoch, start_offset)
+        epochs.unsaved = False
+        return epochs

@@ -1,0 +1,276 @@
+"""A log directory: the partitions in it, its checkpoints, whose it is, and whether it was shut down cleanly.
+
+One I/O error takes the whole directory offline: what a disk can't do for one partition it should not be trusted with
+for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
+from services.logstore.core.storage import checkpoints
+from services.logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.effects import (
+    DeleteDirectoryEffect,
+    FileReplacement,
+    FlushEffect,
+    ReplaceEffect,
+    execute,
+)
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.recovery import OpenedLog, open_log
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+
+
+@dataclass(slots=True, frozen=True)
+class DirectoryRefusal:
+    """Why a directory is not used, as one line for the operator."""
+
+    message: str
+
+
+@dataclass(slots=True, frozen=True)
+class OpenedPartition:
+    """`high_watermark` is the last one that was written down, 0 if none was; the log may be shorter after a crash.
+
+    `topic_id` is None when its file is missing or torn: a power cut came before the first flush.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: bytes | None
+    high_watermark: int
+    opened: OpenedLog
+
+
+class LogDirectory:
+    """One of `log.dirs`. Call `open`, then `load` once; from then on partitions are made and removed here."""
+
+    def __init__(self, disk: Disk, path: str, identity: DirectoryIdentity, unique_name: Callable[[], str]) -> None:
+        """`unique_name` gives 32 hexadecimal digits that it never gave before, for directories on their way out."""
+        self._disk = disk
+        self._unique_name = unique_name
+        self.path = path
+        self.identity = identity
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.error: DiskError | None = None
+        """Why the directory is offline."""
+        self.was_shut_down_cleanly = False
+        self.clean_broker_epoch: int | None = None
+        """The broker epoch that the clean shutdown ended (KIP-966)."""
+        self.page_cache_survived = False
+        """Same kernel boot as last time: what a killed process had written is still there, flushed or not."""
+        self._deletions: list[tuple[int, str]] = []
+
+    # --- opening ---
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        path: str,
+        *,
+        cluster_id: str,
+        node_id: int,
+        kernel_boot_id: str,
+        new_directory_id: bytes,
+        unique_name: Callable[[], str],
+    ) -> LogDirectory | DirectoryRefusal:
+        """Make or check `meta.properties`, and take the clean-shutdown marker away. Raises DiskError."""
+        disk.make_directory(path)
+        identity = _identify(disk, path, DirectoryIdentity(cluster_id, node_id, new_directory_id))
+        if isinstance(identity, DirectoryRefusal):
+            return identity
+        directory = cls(disk, path, identity, unique_name)
+        directory._take_marker()
+        directory._note_boot(kernel_boot_id)
+        return directory
+
+    def load(self, config_of: Callable[[str], TopicConfig], now_ms: int) -> list[OpenedPartition]:
+        """Open every partition found, in the order of their names; recovery included. Raises DiskError.
+
+        Directories that were on their way out go on the list of deletions. Others that are not `<topic>-<partition>`
+        stay as they are.
+        """
+        recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT_CHECKPOINT)
+        high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK_CHECKPOINT)
+        found = []
+        for entry in self._disk.list(self.path):
+            if entry.is_directory and entry.name.endswith(DELETE_SUFFIX):
+                self._deletions.append((now_ms, f"{self.path}/{entry.name}"))
+            elif entry.is_directory and (topic_partition := parse_partition_directory(entry.name)) is not None:
+                opened = open_log(
+                    self._disk,
+                    f"{self.path}/{entry.name}",
+                    topic_partition,
+                    config_of(topic_partition[0]),
+                    recovery_point=recovery_points.get(topic_partition, 0),
+                    shut_down_cleanly=self.was_shut_down_cleanly,
+                )
+                self.logs[topic_partition] = opened.log
+                high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
+                topic_id = self._read_topic_id(entry.name)
+                found.append(OpenedPartition(topic_partition, topic_id, high_watermark, opened))
+        return found
+
+    def _take_marker(self) -> None:
+        """Read it, then remove it for good before anything is loaded: from now on only a clean shutdown may vouch for
+        the logs.
+        """
+        path = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
+        if self._disk.exists(path):
+            self.was_shut_down_cleanly = True
+            self.clean_broker_epoch = checkpoints.parse_clean_shutdown(self._disk.read_file(path))
+            self._disk.remove(path)
+            self._disk.flush_directory(self.path)
+
+    def _note_boot(self, kernel_boot_id: str) -> None:
+        path = f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
+        before = self._disk.read_file(path) if self._disk.exists(path) else b""
+        self.page_cache_survived = before == kernel_boot_id.encode()
+        if not self.page_cache_survived:
+            self._disk.replace_file(path, kernel_boot_id.encode())
+
+    def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self.path}/{name}"
+        offsets = checkpoints.parse_offsets(self._disk.read_file(path)) if self._disk.exists(path) else None
+        return {} if offsets is None else offsets
+
+    def _read_topic_id(self, name: str) -> bytes | None:
+        path = f"{self.path}/{name}/{checkpoints.PARTITION_METADATA}"
+        return checkpoints.parse_partition_metadata(self._disk.read_file(path)) if self._disk.exists(path) else None
+
+    # --- partitions ---
+
+    def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | DiskError:
+        """Make a partition with an empty log. An error takes the directory offline (see `go_offline` for those who
+        wait).
+
+        Nothing is flushed here: thousands of partitions may be made at once. The first flush of the log takes its
+        directory along.
+        """
+        assert topic_partition not in self.logs
+        directory = f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
+        try:
+            self._disk.make_directory(directory)
+            metadata = self._disk.open(f"{directory}/{checkpoints.PARTITION_METADATA}", create=True)
+            self._disk.truncate(metadata, 0)
+            self._disk.write_at(metadata, 0, (checkpoints.format_partition_metadata(topic_id),))
+            log = open_log(
+                self._disk, directory, topic_partition, config, recovery_point=0, shut_down_cleanly=False
+            ).log
+        except DiskError as error:
+            self.error = error
+            return error
+        log.flush_along(metadata)
+        self.logs[topic_partition] = log
+        return log
+
+    def delete(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:
+        """Take a partition away at once, and its files after file.delete.delay.ms (see `take_deletions`): reads go on
+        meanwhile.
+        """
+        log = self.logs[topic_partition]
+        target = self._move_aside(topic_partition, DELETE_SUFFIX)
+        if target is None:
+            return self.error
+        self._deletions.append((now_ms + log.config.file_delete_delay_ms, target))
+        return None
+
+    def set_aside(self, topic_partition: TopicPartition) -> DiskError | None:
+        """Take a partition away that the controller does not know (KIP-516), and keep its files for the operator."""
+        return self.error if self._move_aside(topic_partition, STRAY_SUFFIX) is None else None
+
+    def take_deletions(self, now_ms: int) -> list[DeleteDirectoryEffect]:
+        """The directories whose time has come."""
+        due = [path for due_ms, path in self._deletions if due_ms <= now_ms]
+        self._deletions = [(due_ms, path) for due_ms, path in self._deletions if due_ms > now_ms]
+        return [DeleteDirectoryEffect(path) for path in due]
+
+    def _move_aside(self, topic_partition: TopicPartition, suffix: str) -> str | None:
+        topic, partition = topic_partition
+        # Kafka's own form: a name of at most 255 bytes, whatever the topic's.
+        unique = f".{self._unique_name()}{suffix}"
+        target = f"{self.path}/{f'{topic}-{partition}'[: 255 - len(unique)]}{unique}"
+        try:
+            self._disk.rename(f"{self.path}/{topic}-{partition}", target)
+        except DiskError as error:
+            self.error = error
+            return None
+        del self.logs[topic_partition]
+        return target
+
+    # --- checkpoints, errors, the end ---
+
+    def checkpoint_recovery_points(self) -> ReplaceEffect:
+        """To be written now and then: the later it is, the less a crash has to scan."""
+        return self._checkpoint(
+            checkpoints.RECOVERY_POINT_CHECKPOINT, {key: log.recovery_point for key, log in self.logs.items()}
+        )
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> ReplaceEffect:
+        return self._checkpoint(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
+
+    def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> ReplaceEffect:
+        return ReplaceEffect(FileReplacement(f"{self.path}/{name}", checkpoints.format_offsets(offsets)))
+
+    def go_offline(self, error: DiskError) -> list[tuple[PartitionLog, list[object]]]:
+        """Every log of the directory fails; each with the tokens of its appends that are answered KAFKA_STORAGE_ERROR
+        now.
+        """
+        if self.error is None:
+            self.error = error
+        return [(log, log.fail(error)) for log in self.logs.values()]
+
+    def closing_flushes(self) -> list[FlushEffect]:
+        """The flushes of a clean shutdown, to be run side by side before `shut_down`. All logs are idle, and stay
+        so.
+        """
+        flushes = [log.take_closing_flush() for log in self.logs.values() if log.error is None]
+        return [flush for flush in flushes if flush is not None]
+
+    def shut_down(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> bool:
+        """Write the checkpoints, and the marker if everything is durable; whether it was written. Raises DiskError."""
+        for effect in (self.checkpoint_recovery_points(), self.checkpoint_high_watermarks(high_watermarks)):
+            execute(self._disk, effect)
+        is_clean = self.error is None and all(
+            log.error is None and log.recovery_point == log.next_offset for log in self.logs.values()
+        )
+        if is_clean:
+            marker = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
+            self._disk.replace_file(marker, checkpoints.format_clean_shutdown(broker_epoch))
+        return is_clean
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """(topic, partition) of `<topic>-<partition>`; None for anything else, such as a directory that was moved aside."""
+    topic, dash, digits = name.rpartition("-")
+    partition = checkpoints.whole_number(digits)
+    if not dash or not topic or partition is None or str(partition) != digits:
+        return None
+    return topic, partition
+
+
+def _identify(disk: Disk, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity | DirectoryRefusal:
+    meta_path = f"{path}/{checkpoints.META_PROPERTIES}"
+    try:
+        content = disk.read_file(meta_path)
+    except DiskError as error:
+        if error.kind is not DiskErrorKind.NOT_FOUND:
+            raise
+        disk.replace_file(meta_path, checkpoints.format_meta_properties(wanted))
+        return wanted
+    found = checkpoints.parse_meta_properties(content)
+    if found is None:
+        return DirectoryRefusal(
+            f"{meta_path} is not a meta.properties of version 1 with cluster.id, node.id, directory.id"
+        )
+    if found.cluster_id != wanted.cluster_id:
+        return DirectoryRefusal(f"{path} belongs to cluster {found.cluster_id}, not to {wanted.cluster_id}")
+    if found.node_id != wanted.node_id:
+        return DirectoryRefusal(f"{path} belongs to node {found.node_id}, not to node {wanted.node_id}")
+    return found

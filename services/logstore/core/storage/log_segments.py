@@ -1,0 +1,70 @@
+"""The segments of one log in order: which of them holds an offset, and where in the bytes of the whole log an offset
+is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from services.logstore.core.storage.recent_batches import RecentBatches
+from services.logstore.core.storage.segment import Segment
+
+
+class LogSegments:
+    """At least one segment once `add` has been called; the last one is the active segment."""
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._base_offsets: list[int] = []
+        self.recent = RecentBatches()
+        """The last batches of the active segment."""
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    @property
+    def end_position(self) -> int:
+        """Bytes of the whole log, as assigned so far; never decreases, whatever is deleted at the log's start."""
+        return self.active.start_position + self.active.byte_count if self._segments else 0
+
+    def add(self, segment: Segment) -> None:
+        assert not self._segments or segment.base_offset > self.active.base_offset
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+        self.recent.clear()
+
+    def all(self) -> list[Segment]:
+        return list(self._segments)
+
+    def holding(self, offset: int) -> Segment:
+        """The segment in whose range `offset` falls; the first one for an offset before it."""
+        return self._segments[max(bisect_right(self._base_offsets, offset) - 1, 0)]
+
+    def after(self, segment: Segment) -> Segment | None:
+        index = bisect_right(self._base_offsets, segment.base_offset)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def overlapping(self, start_offset: int, end_offset: int) -> list[Segment]:
+        """The segments that may hold any of [start_offset, end_offset)."""
+        first = max(bisect_right(self._base_offsets, start_offset) - 1, 0)
+        return [segment for segment in self._segments[first:] if segment.base_offset < end_offset]
+
+    def batch_position(self, segment: Segment, offset: int) -> tuple[int, bool]:
+        """(position, exact): where the batch with `offset` begins in `segment`, or a batch boundary somewhat before
+        it.
+        """
+        if offset <= segment.base_offset:
+            return 0, True
+        if segment is self._segments[-1]:
+            position = self.recent.position_of(offset)
+            if position >= 0:
+                return position, True
+        return segment.offset_index.position_before(offset), False

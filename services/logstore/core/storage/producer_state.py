@@ -1,0 +1,174 @@
+"""What a partition knows of its idempotent producers, and the `.snapshot` files that keep it.
+
+Kafka's rules: a batch equal to one of the last five is a duplicate and gets its first offset back; sequences are
+gapless inside an epoch and wrap from 2^31-1 to 0; a new epoch starts at 0; a producer never heard of may start
+anywhere (its state may have expired); an older epoch is fenced. The duplicate check comes first: a retry of the last
+batch must not look out of order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from crc32c import crc32c
+
+from barnabas.wire.errors import ErrorCode
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_COORDINATOR_EPOCH = -1
+NO_OFFSET = -1
+BATCHES_KEPT = 5
+SEQUENCE_MAX = 2**31 - 1
+
+SNAPSHOT_SUFFIX = ".snapshot"
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = struct.Struct(">hI")
+_SNAPSHOT_COUNT = struct.Struct(">i")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+@dataclass(slots=True, frozen=True)
+class ProducedBatch:
+    """One batch of a producer in the log."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_sequence(self) -> int:
+        return sequence_before(self.last_sequence, self.offset_delta)
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """One producer's last batches, oldest first. All belong to `producer_epoch`."""
+
+    producer_id: int
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    last_timestamp_ms: int = -1
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    transaction_first_offset: int = NO_OFFSET
+    batches: list[ProducedBatch] = field(default_factory=list)
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+def sequence_after(sequence: int, increment: int) -> int:
+    """The sequence `increment` after `sequence`; after 2^31-1 comes 0."""
+    return (sequence + increment) & SEQUENCE_MAX
+
+
+def sequence_before(sequence: int, decrement: int) -> int:
+    return (sequence - decrement) & SEQUENCE_MAX
+
+
+class ProducerState:
+    """All producers of one partition, as of its last assigned offset."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, ProducerEntry] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def entries(self) -> list[ProducerEntry]:
+        return list(self._producers.values())
+
+    def check(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, last_offset_delta: int
+    ) -> ProducedBatch | ErrorCode:
+        """NONE when the batch may be appended, the batch that it repeats, or why it is refused."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            return ErrorCode.NONE
+        if producer_epoch == entry.producer_epoch:
+            last_sequence = sequence_after(base_sequence, last_offset_delta)
+            for batch in entry.batches:
+                if batch.last_sequence == last_sequence and batch.offset_delta == last_offset_delta:
+                    return batch
+            if base_sequence != sequence_after(entry.last_sequence, 1):
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        elif producer_epoch < entry.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        elif base_sequence != 0:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return ErrorCode.NONE
+
+    def update(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        last_offset_delta: int,
+        last_offset: int,
+        timestamp_ms: int,
+    ) -> None:
+        """Take note of a batch that is in the log. Never refuses: what a leader accepted is so."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            entry = self._producers[producer_id] = ProducerEntry(producer_id)
+        if producer_epoch != entry.producer_epoch:
+            entry.producer_epoch = producer_epoch
+            entry.batches.clear()
+        elif len(entry.batches) == BATCHES_KEPT:
+            del entry.batches[0]
+        last_sequence = sequence_after(base_sequence, last_offset_delta)
+        entry.batches.append(ProducedBatch(last_sequence, last_offset, last_offset_delta, timestamp_ms))
+        entry.last_timestamp_ms = timestamp_ms
+
+    def clear(self) -> None:
+        self._producers.clear()
+
+    def load(self, entries: Iterable[ProducerEntry]) -> None:
+        """Start from a snapshot."""
+        self._producers = {entry.producer_id: entry for entry in entries}
+
+    def snapshot(self) -> bytes:
+        """The content of a `.snapshot` file (version 1): of each producer its last batch."""
+        body = bytearray(_SNAPSHOT_COUNT.pack(len(self._producers)))
+        for entry in self._producers.values():
+            last = entry.batches[-1] if entry.batches else None
+            body += _SNAPSHOT_ENTRY.pack(
+                entry.producer_id,
+                entry.producer_epoch,
+                last.last_sequence if last else NO_SEQUENCE,
+                last.last_offset if last else NO_OFFSET,
+                last.offset_delta if last else 0,
+                entry.last_timestamp_ms,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+        return _SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
+
+
+def parse_snapshot(content: bytes) -> list[ProducerEntry] | None:
+    """The producers of a `.snapshot` file; None when it is torn, of another version, or not one at all."""
+    body_start = _SNAPSHOT_HEADER.size
+    entries_start = body_start + _SNAPSHOT_COUNT.size
+    if len(content) < entries_start:
+        return None
+    version, crc = _SNAPSHOT_HEADER.unpack_from(content)
+    if version != _SNAPSHOT_VERSION or crc != crc32c(memoryview(content)[body_start:]):
+        return None
+    count = _SNAPSHOT_COUNT.unpack_from(content, body_start)[0]
+    if count < 0 or len(content) - entries_start != count * _SNAPSHOT_ENTRY.size:
+        return None
+    entries = []
+    for fields in _SNAPSHOT_ENTRY.iter_unpack(memoryview(content)[entries_start:]):
+        producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp_ms, coordinator_epoch, first = fields
+        batch = ProducedBatch(last_sequence, last_offset, offset_delta, timestamp_ms)
+        batches = [batch] if last_offset >= 0 else []
+        entries.append(ProducerEntry(producer_id, epoch, timestamp_ms, coordinator_epoch, first, batches))
+    return entries

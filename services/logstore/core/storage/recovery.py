@@ -1,0 +1,228 @@
+"""Opening a log: fast after a clean shutdown, with a scan after anything else.
+
+After a crash everything from the recovery point on is suspect. Its segments are read with their CRCs; the log ends at
+the first batch that is torn, corrupt or missing, and whatever follows is dropped: a later segment is no use with a
+hole before it. Indexes are rebuilt; leader epochs and producers come from what is durable below the recovery point
+plus the batches that were read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.ports.disk import Disk
+from barnabas.wire.record_batch import BatchHeader
+from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.leader_epochs import LeaderEpochs
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log_segments import LogSegments
+from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, parse_snapshot
+from services.logstore.core.storage.scan import scan_batches
+from services.logstore.core.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, file_name
+
+# What an interrupted replacement, deletion or compaction leaves behind.
+LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
+
+
+@dataclass(slots=True, frozen=True)
+class OpenedLog:
+    """`scanned_bytes` were found sound by their CRCs, `dropped_bytes` came after the last sound batch and are gone."""
+
+    log: PartitionLog
+    scanned_bytes: int
+    dropped_bytes: int
+
+
+def open_log(
+    disk: Disk,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    recovery_point: int,
+    shut_down_cleanly: bool,
+) -> OpenedLog:
+    """Open the log in `directory`, which exists; one without segments gets its first. Raises DiskError."""
+    opening = _Opening(disk, directory, config)
+    opening.open_segments(recovery_point, shut_down_cleanly)
+    opening.remove_leftovers()
+    log = PartitionLog(
+        disk,
+        directory,
+        topic_partition,
+        config,
+        opening.segments,
+        opening.leader_epochs,
+        opening.producers,
+        next_offset=opening.next_offset,
+        recovery_point=min(recovery_point, opening.next_offset),
+        snapshot_offset=opening.snapshot_offset,
+        closed_segments=opening.closed_segments,
+    )
+    return OpenedLog(log, opening.scanned_bytes, opening.dropped_bytes)
+
+
+class _Opening:
+    """One log while it is being opened: its parts as far as they are known."""
+
+    def __init__(self, disk: Disk, directory: str, config: TopicConfig) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.config = config
+        self.files = {entry.name: entry.byte_count for entry in disk.list(directory)}
+        self.segments = LogSegments()
+        self.producers = ProducerState()
+        self.leader_epochs = LeaderEpochs()
+        self.closed_segments: list[tuple[Segment, int]] = []
+        self.snapshot_offset = 0
+        self.next_offset = 0
+        self.scanned_bytes = 0
+        self.dropped_bytes = 0
+        self._directory_changed = False
+
+    def open_segments(self, recovery_point: int, shut_down_cleanly: bool) -> None:
+        found = self._find_segments()
+        if not found:
+            segment = Segment(self.disk, self.directory, 0, 0, self.config)
+            segment.create()
+            self.segments.add(segment)
+            return
+        suspect_index = sum(segment.base_offset <= recovery_point for segment in found[1:])
+        if not self._load_leader_epochs():
+            # Epochs decide where a follower truncates: without the file they are read back from every batch.
+            suspect_index = 0
+        elif shut_down_cleanly:
+            suspect_index = len(found) - 1
+            tail = found[-1].open_active()
+            end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
+            if end == found[-1].byte_count:
+                self._add_sound(found, tail)
+                self._load_producers(self.next_offset)
+                self.leader_epochs.truncate_from(self.next_offset)
+                return
+        self._add_sound(found[:suspect_index], [])
+        self._recover(found[suspect_index:])
+
+    def remove_leftovers(self) -> None:
+        """Files that belong to no segment, and snapshots of producers that know of batches the log no longer has."""
+        base_offsets = {segment.base_offset for segment in self.segments.all()}
+        names = [name for name in self.files if name.endswith(LEFTOVER_SUFFIXES)]
+        for suffix in INDEX_SUFFIXES:
+            orphans = [offset for offset in _offsets_of(self.files, suffix) if offset not in base_offsets]
+            names += [file_name(offset, suffix) for offset in orphans]
+        ahead = [offset for offset in _offsets_of(self.files, SNAPSHOT_SUFFIX) if offset > self.next_offset]
+        names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in ahead]
+        for name in names:
+            self.disk.remove(f"{self.directory}/{name}")
+        if names or self._directory_changed:
+            # A snapshot that came back after a power cut would vouch for batches that were dropped.
+            self.disk.flush_directory(self.directory)
+
+    def _find_segments(self) -> list[Segment]:
+        segments = []
+        position = 0
+        for base_offset in _offsets_of(self.files, LOG_SUFFIX):
+            byte_count = self.files[file_name(base_offset, LOG_SUFFIX)]
+            segments.append(Segment(self.disk, self.directory, base_offset, position, self.config, byte_count))
+            position += byte_count
+        return segments
+
+    def _load_leader_epochs(self) -> bool:
+        """Whether the checkpoint could be read."""
+        if LEADER_EPOCH_CHECKPOINT not in self.files:
+            return False
+        epochs = LeaderEpochs.parse(self.disk.read_file(f"{self.directory}/{LEADER_EPOCH_CHECKPOINT}"))
+        if epochs is None:
+            return False
+        self.leader_epochs = epochs
+        return True
+
+    def _add_sound(self, sound: list[Segment], tail: list[tuple[int, BatchHeader]]) -> None:
+        """Take segments as they are. `tail` are the last batches of the active one, when that is among them."""
+        for segment in sound:
+            self.segments.add(segment)
+        if sound:
+            self.next_offset = tail[-1][1].next_offset if tail else sound[-1].base_offset
+        for position, header in tail:
+            self.segments.recent.add(header.base_offset, position)
+
+    def _load_producers(self, upto_offset: int) -> None:
+        """The newest sound snapshot that is not past `upto_offset`, and the batches between the two."""
+        for offset in sorted(_offsets_of(self.files, SNAPSHOT_SUFFIX), reverse=True):
+            if offset > upto_offset:
+                continue
+            entries = parse_snapshot(self.disk.read_file(f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"))
+            if entries is not None:
+                self.producers.load(entries)
+                self.snapshot_offset = offset
+                break
+        if len(self.segments) == 0:
+            return
+        for segment in self.segments.overlapping(self.snapshot_offset, upto_offset):
+            position = segment.offset_index.position_before(self.snapshot_offset)
+            for _, header in scan_batches(self.disk, segment.file, position, segment.byte_count):
+                if header.base_offset >= self.snapshot_offset:
+                    self._note_producer(header)
+
+    def _recover(self, suspects: list[Segment]) -> None:
+        """Read the suspect segments up to the first damage, and drop what follows it."""
+        self.next_offset = suspects[0].base_offset
+        self.leader_epochs.truncate_from(self.next_offset)
+        self._load_producers(self.next_offset)
+        if len(self.segments):
+            # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
+            # in doubt.
+            self.segments.active.open_active()
+        is_damaged = False
+        for segment in suspects:
+            # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.
+            if is_damaged or segment.base_offset != self.next_offset:
+                is_damaged = True
+                self._drop(segment)
+                continue
+            self._close_active()
+            self.segments.add(segment)
+            for position, header in segment.rebuild(check_crc=True):
+                self.segments.recent.add(header.base_offset, position)
+                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+                self._note_producer(header)
+                self.next_offset = header.next_offset
+            self.scanned_bytes += segment.byte_count
+            cut_bytes = segment.cut()
+            self.dropped_bytes += cut_bytes
+            is_damaged = cut_bytes > 0
+        self.leader_epochs.truncate_from(self.next_offset)
+
+    def _close_active(self) -> None:
+        """The indexes of a segment that is followed by another get their last entries, and are flushed with the log's
+        next flush.
+        """
+        if len(self.segments):
+            self.segments.active.seal()
+            self.closed_segments.append((self.segments.active, self.next_offset))
+
+    def _drop(self, segment: Segment) -> None:
+        self.dropped_bytes += segment.byte_count
+        for suffix in SEGMENT_SUFFIXES:
+            name = file_name(segment.base_offset, suffix)
+            if self.files.pop(name, None) is not None:
+                self.disk.remove(f"{self.directory}/{name}")
+        self._directory_changed = True
+
+    def _note_producer(self, header: BatchHeader) -> None:
+        if header.producer_id >= 0 and header.base_sequence >= 0:
+            self.producers.update(
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.last_offset_delta,
+                header.last_offset,
+                header.max_timestamp,
+            )
+
+
+def _offsets_of(files: dict[str, int], suffix: str) -> list[int]:
+    """The offsets in the names of the files with `suffix`, ascending."""
+    digits = [name.removesuffix(suffix) for name in files if name.endswith(suffix)]
+    return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())

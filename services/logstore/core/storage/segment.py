@@ -1,0 +1,205 @@
+"""One segment of a log: `<base offset, 20 digits>.log` and its two indexes.
+
+A segment counts bytes as soon as their place is assigned; `PartitionLog` knows how many of them are written. Once
+rolled it never changes: its indexes leave memory and are mapped from their files when a lookup needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barnabas.ports.disk import Disk, DiskFile
+from barnabas.wire.record_batch import BatchHeader
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.effects import SmallWrite
+from services.logstore.core.storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from services.logstore.core.storage.offset_index import OffsetIndex
+from services.logstore.core.storage.scan import scan_batches
+from services.logstore.core.storage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from services.logstore.core.storage.time_index import NO_TIMESTAMP, TimeIndex
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+class Segment:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        start_position: int,
+        config: TopicConfig,
+        byte_count: int = 0,
+    ) -> None:
+        """`start_position` is where the segment begins in the bytes of the whole log
+        (`PartitionLog.byte_position_of`).
+        """
+        self._disk = disk
+        self._prefix = f"{directory}/{file_name(base_offset, '')}"
+        self._file: DiskFile | None = None
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._bytes_since_index_entry = 0
+        self._max_timestamp: tuple[int, int] | None = None
+        self.base_offset = base_offset
+        self.start_position = start_position
+        self._index_interval_bytes = config.index_interval_bytes
+        self._index_entries_max = min(
+            config.segment_index_bytes // OFFSET_ENTRY_BYTES, config.segment_index_bytes // TIME_ENTRY_BYTES - 1
+        )
+        self.indexes_full = False
+        self.byte_count = byte_count
+        self.first_timestamp_ms = NO_TIMESTAMP
+
+    @property
+    def file(self) -> DiskFile:
+        if self._file is None:
+            self._file = self._disk.open(self._prefix + LOG_SUFFIX)
+        return self._file
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            self._load_indexes(growing=False)
+        assert self._offset_index is not None
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._load_indexes(growing=False)
+        assert self._time_index is not None
+        return self._time_index
+
+    def create(self) -> None:
+        """Make the files, empty."""
+        self._file = self._disk.open(self._prefix + LOG_SUFFIX, create=True)
+        self._disk.truncate(self._file, 0)
+        self.byte_count = 0
+        self._empty_indexes()
+
+    def open_active(self) -> list[tuple[int, BatchHeader]]:
+        """Make a segment that was closed cleanly ready for appends; its last batches as (position, header), oldest
+        first.
+
+        Indexes come into memory, and what follows the last entry is walked over without a look at its CRCs.
+        """
+        self._load_indexes(growing=True)
+        position = self.offset_index.last_position()
+        self._max_timestamp = self.time_index.last()
+        self._bytes_since_index_entry = self.byte_count - position
+        self.indexes_full = len(self.offset_index) >= self._index_entries_max
+        tail = list(scan_batches(self._disk, self.file, position, self.byte_count))
+        for _, header in tail:
+            self._note_timestamp(header.max_timestamp, header.last_offset)
+        for _, header in scan_batches(self._disk, self.file, 0, self.byte_count):
+            self.first_timestamp_ms = header.max_timestamp
+            break
+        return tail
+
+    def add_batch(self, last_offset: int, byte_count: int, max_timestamp_ms: int) -> None:
+        """Account for a batch at the end. Entries are Kafka's own: one before each batch that is an interval past the
+        last.
+        """
+        if self.byte_count == 0:
+            self.first_timestamp_ms = max_timestamp_ms
+        self._note_timestamp(max_timestamp_ms, last_offset)
+        if self._bytes_since_index_entry > self._index_interval_bytes:
+            self.offset_index.append(last_offset, self.byte_count)
+            self.time_index.append_if_later(*self.max_timestamp())
+            self._bytes_since_index_entry = 0
+            # The time index can't be the longer one: it gets an entry only along with the offset index, and the last
+            # of all.
+            self.indexes_full = len(self.offset_index) >= self._index_entries_max
+        self.byte_count += byte_count
+        self._bytes_since_index_entry += byte_count
+
+    def max_timestamp(self) -> tuple[int, int]:
+        """(timestamp_ms, last offset of the batch that reached it first); (NO_TIMESTAMP, base offset) without any."""
+        return self.time_index.last() if self._max_timestamp is None else self._max_timestamp
+
+    def seal(self) -> None:
+        """The last entry of the time index: a closed segment's own maximum is then known without reading it."""
+        self.time_index.append_if_later(*self.max_timestamp())
+
+    def take_unsaved_indexes(self) -> list[SmallWrite]:
+        if self._offset_index is None or self._time_index is None:
+            return []
+        unsaved = (self._offset_index.take_unsaved(), self._time_index.take_unsaved())
+        return [write for write in unsaved if write is not None]
+
+    def files(self) -> list[DiskFile]:
+        """All that has to be flushed for the segment to be durable."""
+        return [self.file, self.offset_index.file, self.time_index.file]
+
+    def release_indexes(self) -> None:
+        """Let go of the entries in memory; the files have them all."""
+        self._offset_index = self._time_index = None
+        self._max_timestamp = None
+
+    def rebuild(self, *, check_crc: bool) -> Iterator[tuple[int, BatchHeader]]:
+        """Fill the indexes anew from the log's own batches, which it yields as (position, header).
+
+        Ends at the first batch that is torn, corrupt or out of order; `byte_count` then says how far the log is sound.
+        """
+        file_bytes = self._disk.size(self.file)
+        self.byte_count = 0
+        self._empty_indexes()
+        next_offset = self.base_offset
+        for position, header in scan_batches(self._disk, self.file, 0, file_bytes, check_crc=check_crc):
+            last_offset = header.last_offset
+            if header.base_offset < next_offset or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+                return
+            next_offset = last_offset + 1
+            self.add_batch(last_offset, header.size_bytes, header.max_timestamp)
+            yield position, header
+
+    def cut(self) -> int:
+        """Cut the file durably to `byte_count`; how many bytes there were past it."""
+        past_bytes = self._disk.size(self.file) - self.byte_count
+        if past_bytes > 0:
+            # Were the old bytes to come back after the next crash, they might pass for what was appended in their
+            # place.
+            self._disk.truncate(self.file, self.byte_count)
+            self._disk.flush(self.file)
+        return past_bytes
+
+    def _empty_indexes(self) -> None:
+        self._bytes_since_index_entry = 0
+        self.indexes_full = False
+        self._max_timestamp = (NO_TIMESTAMP, self.base_offset)
+        offset_file = self._disk.open(self._prefix + OFFSET_INDEX_SUFFIX, create=True)
+        time_file = self._disk.open(self._prefix + TIME_INDEX_SUFFIX, create=True)
+        self._disk.truncate(offset_file, 0)
+        self._disk.truncate(time_file, 0)
+        self._offset_index = OffsetIndex(offset_file, self.base_offset, bytearray())
+        self._time_index = TimeIndex(time_file, self.base_offset, bytearray())
+
+    def _load_indexes(self, *, growing: bool) -> None:
+        """Read (to grow) or map (closed) both indexes; rebuild them when either can't be this log's."""
+        offset_file = self._disk.open(self._prefix + OFFSET_INDEX_SUFFIX, create=True)
+        time_file = self._disk.open(self._prefix + TIME_INDEX_SUFFIX, create=True)
+        offsets, times = self._disk.map(offset_file), self._disk.map(time_file)
+        if growing:
+            offsets, times = bytearray(offsets), bytearray(times)
+        self._offset_index = OffsetIndex(offset_file, self.base_offset, offsets)
+        self._time_index = TimeIndex(time_file, self.base_offset, times)
+        if not self._offset_index.belongs_to(self.byte_count) or not self._time_index.is_sound():
+            for _ in self.rebuild(check_crc=False):
+                pass
+            self.seal()
+            for write in self.take_unsaved_indexes():
+                self._disk.write_at(write.file, write.position, (write.content,))
+
+    def _note_timestamp(self, max_timestamp_ms: int, last_offset: int) -> None:
+        if max_timestamp_ms > self.max_timestamp()[0]:
+            self._max_timestamp = (max_timestamp_ms, last_offset)

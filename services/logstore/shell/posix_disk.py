@@ -1,0 +1,169 @@
+"""The disk of a POSIX system behind `barnabas.ports.disk.Disk`. Safe to call from several IO workers at once."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+
+from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
+
+# What one pwritev takes; Linux has had this limit for ever.
+BUFFERS_PER_WRITE_MAX = 1024
+# Below this a copy costs less than a mapping and the descriptor that Python duplicates for one.
+MAPPED_BYTES_MIN = 64 * 1024
+
+_KINDS = {
+    errno.ENOENT: DiskErrorKind.NOT_FOUND,
+    errno.ENOTDIR: DiskErrorKind.NOT_FOUND,
+    errno.ENOSPC: DiskErrorKind.NO_SPACE,
+    errno.EDQUOT: DiskErrorKind.NO_SPACE,
+    errno.EMFILE: DiskErrorKind.TOO_MANY_FILES,
+    errno.ENFILE: DiskErrorKind.TOO_MANY_FILES,
+    errno.EROFS: DiskErrorKind.READ_ONLY,
+    errno.EACCES: DiskErrorKind.PERMISSION,
+    errno.EPERM: DiskErrorKind.PERMISSION,
+}
+
+
+class PosixFile:
+    """A descriptor that closes with its last reference, so that no worker can find it closed (or reused) under its
+    hands.
+    """
+
+    __slots__ = ("_path", "descriptor")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self.descriptor = descriptor
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+class PosixDisk:
+    def open(self, path: str, *, create: bool = False) -> PosixFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        with _named("open", path):
+            return PosixFile(path, os.open(path, flags, 0o644))
+
+    def size(self, file: DiskFile) -> int:
+        with _named("size", file.path):
+            return os.fstat(_descriptor(file)).st_size
+
+    def read_at(self, file: DiskFile, position: int, length: int) -> bytes:
+        descriptor = _descriptor(file)
+        try:
+            data = os.pread(descriptor, length, position)
+            while len(data) < length:
+                # A signal, or Linux's limit of 2 GiB a call, can cut a read short of the file's end.
+                more = os.pread(descriptor, length - len(data), position + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise _disk_error(error, "read", file.path) from error
+        return data
+
+    def map(self, file: DiskFile) -> Buffer:
+        byte_count = self.size(file)
+        if byte_count < MAPPED_BYTES_MIN:
+            return self.read_at(file, 0, byte_count)
+        with _named("map", file.path):
+            return memoryview(mmap.mmap(_descriptor(file), byte_count, prot=mmap.PROT_READ))
+
+    def write_at(self, file: DiskFile, position: int, buffers: Sequence[Buffer]) -> None:
+        descriptor = _descriptor(file)
+        try:
+            for first in range(0, len(buffers), BUFFERS_PER_WRITE_MAX):
+                position = _write_all(descriptor, position, buffers[first : first + BUFFERS_PER_WRITE_MAX])
+        except OSError as error:
+            raise _disk_error(error, "write", file.path) from error
+
+    def truncate(self, file: DiskFile, byte_count: int) -> None:
+        with _named("truncate", file.path):
+            os.ftruncate(_descriptor(file), byte_count)
+
+    def flush(self, file: DiskFile) -> None:
+        with _named("flush", file.path):
+            os.fdatasync(_descriptor(file))
+
+    def flush_directory(self, path: str) -> None:
+        with _named("flush directory", path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def read_file(self, path: str) -> bytes:
+        file = self.open(path)
+        return self.read_at(file, 0, self.size(file))
+
+    def replace_file(self, path: str, content: bytes) -> None:
+        temporary_path = f"{path}.tmp"
+        file = self.open(temporary_path, create=True)
+        self.truncate(file, 0)
+        self.write_at(file, 0, (content,))
+        self.flush(file)
+        self.rename(temporary_path, path)
+        self.flush_directory(os.path.dirname(path))
+
+    def rename(self, source: str, target: str) -> None:
+        with _named("rename", source):
+            os.rename(source, target)
+
+    def remove(self, path: str) -> None:
+        with _named("remove", path):
+            os.unlink(path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list(self, path: str) -> list[DirectoryEntry]:
+        with _named("list", path), os.scandir(path) as entries:
+            found = [DirectoryEntry(entry.name, entry.stat().st_size, entry.is_dir()) for entry in entries]
+        return sorted(found, key=lambda entry: entry.name)
+
+    def make_directory(self, path: str) -> None:
+        with _named("make directory", path):
+            os.makedirs(path, exist_ok=True)
+
+    def remove_directory(self, path: str) -> None:
+        with _named("remove directory", path):
+            os.rmdir(path)
+
+
+def _write_all(descriptor: int, position: int, buffers: Sequence[Buffer]) -> int:
+    """Write every byte, however little a call takes; the position after the last one."""
+    written = os.pwritev(descriptor, buffers, position)
+    position += written
+    for index, buffer in enumerate(buffers):
+        if written < len(buffer):
+            rest = [memoryview(buffer)[written:], *buffers[index + 1 :]]
+            return _write_all(descriptor, position, rest)
+        written -= len(buffer)
+    return position
+
+
+def _descriptor(file: DiskFile) -> int:
+    assert isinstance(file, PosixFile), "a file of another disk"
+    return file.descriptor
+
+
+@contextlib.contextmanager
+def _named(operation: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _disk_error(error, operation, path) from error
+
+
+def _disk_error(error: OSError, operation: str, path: str) -> DiskError:
+    return DiskError(_KINDS.get(error.errno or 0, DiskErrorKind.IO), operation, path)
