@@ -20,7 +20,7 @@ class InitProducerIdRequest:
     transaction_timeout_ms: int = wire("int32")
     producer_id: int = wire("int64", "3+", default=-1)
     producer_epoch: int = wire("int16", "3+", default=-1)
-    enable_2_pc: bool = wire("bool", "6+")
+    enable2_pc: bool = wire("bool", "6+")
     keep_prepared_txn: bool = wire("bool", "6+")
 
 
