@@ -37,7 +37,8 @@ class Service:
 
     @property
     def properties_text(self) -> str:
-        return "".join(f"{key}={value}\n" for key, value in self.properties.items())
+        """In Java's syntax, where a backslash escapes what follows it."""
+        return "".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in self.properties.items())
 
 
 def services_of(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> list[Service]:

@@ -1,0 +1,48 @@
+"""Clusters of real processes. A module that sets LOGSTORES gets so many."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.running_cluster import RunningCluster
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="run the client tests against this cluster, say Apache Kafka, to check the tests themselves",
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A cluster for the tests of one module."""
+    directory = tmp_path_factory.mktemp("cluster")
+    with RunningCluster(directory, getattr(request.module, "LOGSTORES", 1)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address for Kafka clients."""
+    given = request.config.getoption("--bootstrap")
+    if given:
+        return str(given)
+    running: RunningCluster = request.getfixturevalue("cluster")
+    return running.bootstrap
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test shows what the services said last."""
+    report = yield
+    running = item.funcargs.get("cluster")
+    if report.failed and isinstance(running, RunningCluster):
+        report.sections.append(("the ends of the services' logs", running.last_words()))
+    return report

@@ -1,0 +1,144 @@
+"""A cluster for tests, started by the same code as `barnabas up`, on ports that nobody else has."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from barnabas.cli import ports, processes
+from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local_cluster import LocalCluster, Started, cluster_to_start
+from barnabas.cli.status import ClusterStatus, inspect
+
+ROOT = Path(__file__).parents[2]
+
+_PORTS = range(20_000, 32_000, 100)
+"""Starts of blocks, below those that the kernel gives to clients."""
+_INTERNAL_PORTS_AT = 40
+_LOCK_PORT_AT = 99
+
+
+class RunningCluster:
+    """Use it as a context manager. Whatever becomes of the tests, none of its processes outlives them."""
+
+    def __init__(self, directory: Path, logstores: int) -> None:
+        self.directory = ClusterDirectory(directory)
+        self._logstores = logstores
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> RunningCluster:
+        block, lock = _reserve_ports()
+        self._cleanup.enter_context(lock)
+        self._cleanup.enter_context(_reaper(self.directory.path))
+        layout = ClusterLayout(block, block + _INTERNAL_PORTS_AT, self._logstores)
+        self.local: LocalCluster = cluster_to_start(self.directory, layout, print)
+        self._cleanup.callback(self.down)
+        try:
+            self.up()
+        except BaseException:
+            self._cleanup.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.local.layout.kafka_port}"
+
+    @property
+    def ops_address(self) -> str:
+        return f"{HOST}:{self.local.layout.controller_port}"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Of the services that are alive."""
+        alive = {}
+        for service in self.local.services:
+            identity = self.local.identity(service)
+            if identity is not None and processes.is_alive(identity):
+                alive[service.name] = identity.pid
+        return alive
+
+    def up(self) -> Started:
+        """As `barnabas up`: start what is down, and wait until a client can produce."""
+        return self.local.start(print)
+
+    def down(self) -> None:
+        self.local.stop()
+
+    def kill(self, service: str) -> None:
+        """kill -9 of the one process that was started; returns when it is gone."""
+        self.local.kill(self.local.service(service))
+
+    def start(self, service: str) -> None:
+        """Start one service and wait for nothing."""
+        self.local.spawn(self.local.service(service))
+
+    def status(self) -> ClusterStatus:
+        return inspect(self.local)
+
+    def cli(self, *arguments: str, stdin: str = "", timeout_seconds: float = 90) -> subprocess.CompletedProcess[str]:
+        """Run `barnabas` on this cluster as its own process."""
+        return subprocess.run(
+            [sys.executable, "-m", "barnabas.cli", *arguments, "--data-dir", str(self.directory.path)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            cwd=ROOT,
+            check=False,
+        )
+
+    def status_json(self) -> Any:
+        return msgspec.json.decode(self.cli("status", "--json").stdout)
+
+    def last_words(self) -> str:
+        """The ends of all logs."""
+        parts = []
+        for service in self.local.services:
+            lines = processes.last_lines(self.directory.log_path(service.name), 15)
+            parts.append("\n".join([f"--- {service.name}", *lines]))
+        return "\n".join(parts)
+
+
+def _reserve_ports() -> tuple[int, socket.socket]:
+    """The first of a block of free ports, and the socket that keeps other test processes off it while it is open."""
+    for block in random.sample(_PORTS, len(_PORTS)):
+        lock = socket.socket()
+        try:
+            lock.bind((HOST, block + _LOCK_PORT_AT))
+            lock.listen(1)
+        except OSError:
+            lock.close()
+            continue
+        if all(ports.is_free(port) for port in range(block, block + _LOCK_PORT_AT)):
+            return block, lock
+        lock.close()
+    raise AssertionError("no block of free ports")
+
+
+def _reaper(directory: Path) -> ExitStack:
+    """A process that kills what is left of the cluster when this one ends, however it ends."""
+    stack = ExitStack()
+    reaper = stack.enter_context(
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.reaper", str(directory)],
+            stdin=subprocess.PIPE,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            start_new_session=True,
+        )
+    )
+    assert reaper.stdin is not None
+    stack.callback(reaper.stdin.close)
+    return stack

@@ -1,0 +1,188 @@
+"""A purgatory pod over real gRPC streams: a scripted logstore on one side, a gateway's stream on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc.aio
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from barnabas.channel.messages import (
+    Completion,
+    FetchCondition,
+    Hello,
+    Outcome,
+    ParkFetch,
+    ParkProduce,
+    ParkRequest,
+    PartitionState,
+    ProduceCondition,
+    WatchRequest,
+    WatchResponse,
+    Welcome,
+)
+from barnabas.channel.packing import (
+    pack_park_request,
+    pack_watch_response,
+    scan_park_response,
+    scan_watch_request,
+)
+from barnabas.cli.etcd_binary import find_etcd
+from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role, decode_registration
+from barnabas.cluster.messages import Broker, UpdateMetadata
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.etcd import EtcdClient
+from barnabas.runtime.rpc import create_server, stop_server
+from barnabas.runtime.streams import ServerStream, StreamLink, register_stream
+from barnabas.wire.errors import ErrorCode
+from services.purgatory.shell.pod import PurgatoryPod
+
+pytestmark = pytest.mark.integration
+
+TOPIC = b"t" * 16
+NODE = 3
+GATEWAY_METHOD = "/barnabas.purgatory.v1.Purgatory/Park"
+
+
+class ScriptedLogstore:
+    """Answers Watch with what the test tells it to."""
+
+    def __init__(self) -> None:
+        self.requests: asyncio.Queue[WatchRequest] = asyncio.Queue()
+        self.stream: ServerStream | None = None
+
+    def open_stream(self, stream: ServerStream) -> ScriptedLogstore:
+        self.stream = stream
+        return self
+
+    def on_message(self, data: bytes) -> None:
+        request = scan_watch_request(data)
+        if request.hello is not None:
+            self.send(WatchResponse(welcome=Welcome(NODE, 1)))
+        if request.watches or request.unwatches:
+            self.requests.put_nowait(request)
+
+    def on_closed(self, reason: str) -> None:
+        self.stream = None
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        return pack_watch_response(WatchResponse(heartbeat=count))
+
+    def send(self, response: WatchResponse) -> None:
+        assert self.stream is not None
+        self.stream.send(pack_watch_response(response))
+
+    def publish(self, high_watermark: int, *, leader_epoch: int = 0) -> None:
+        position = high_watermark * 100
+        state = PartitionState(
+            TOPIC, 0, leader_epoch, high_watermark, high_watermark, 0, position, leading=True, online=True
+        )
+        state.in_sync_replicas_at_minimum = True
+        self.send(WatchResponse(states=[state]))
+
+
+class Gateway:
+    """One processor's stream to the pod."""
+
+    def __init__(self, address: str) -> None:
+        self.pod_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.completions: asyncio.Queue[Completion] = asyncio.Queue()
+        self.link = StreamLink(
+            address,
+            GATEWAY_METHOD,
+            hello=pack_park_request(ParkRequest(hello=Hello("", "gateway-0/0"))),
+            pack_heartbeat=lambda count: pack_park_request(ParkRequest(heartbeat=count)),
+            on_up=lambda first: self.pod_id.set_result(scan_park_response(first).pod_id),
+            on_message=self._message,
+            on_down=lambda reason: None,
+        )
+        self.link.start()
+
+    def _message(self, data: bytes) -> None:
+        for completion in scan_park_response(data).completions:
+            self.completions.put_nowait(completion)
+
+    def park_produce(self, entry_id: int, required_offset: int, wait_ms: int = 60_000) -> None:
+        condition = ProduceCondition(TOPIC, 0, NODE, 0, required_offset)
+        self.link.send(pack_park_request(ParkRequest(produces=[ParkProduce(entry_id, wait_ms, [condition])])))
+
+    def park_fetch(self, entry_id: int, wait_ms: int) -> None:
+        condition = FetchCondition(TOPIC, 0, NODE, 0, 5, 500, 0)
+        self.link.send(pack_park_request(ParkRequest(fetches=[ParkFetch(entry_id, wait_ms, 1, [condition])])))
+
+
+class Room:
+    """A pod, its logstore and a gateway, all connected."""
+
+    def __init__(self, logstore: ScriptedLogstore, gateway: Gateway) -> None:
+        self.logstore = logstore
+        self.gateway = gateway
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Room]:
+    logstore = ScriptedLogstore()
+    logstore_server, logstore_port = create_server("127.0.0.1:0")
+    register_stream(logstore_server, "barnabas.logstore.v1.PartitionWatch", "Watch", logstore.open_stream)
+    await logstore_server.start()
+    pod = PurgatoryPod("purgatory-0", entries_max=100)
+    pod_server, pod_port = create_server("127.0.0.1:0")
+    register_stream(pod_server, "barnabas.purgatory.v1.Purgatory", "Park", pod.open_stream)
+    await pod_server.start()
+    links = asyncio.ensure_future(pod.logstores.run())
+    brokers = [Broker(NODE, f"127.0.0.1:{logstore_port}", 1)]
+    pod.metadata(UpdateMetadata(1, True, "cluster", 1, brokers, [], []))
+    gateway = Gateway(f"127.0.0.1:{pod_port}")
+    assert await gateway.pod_id == "purgatory-0"
+    yield Room(logstore, gateway)
+    await gateway.link.close()
+    links.cancel()
+    await asyncio.gather(links, return_exceptions=True)
+    await stop_server(pod_server, 0)
+    await stop_server(logstore_server, 0)
+
+
+async def test_a_parked_produce_is_completed_by_the_watermark_of_its_leader(room: Room) -> None:
+    room.gateway.park_produce(7, required_offset=10)
+    (watched,) = (await room.logstore.requests.get()).watches
+    assert (watched.topic_id, watched.partition) == (TOPIC, 0)
+    room.logstore.publish(9)
+    room.gateway.park_produce(8, required_offset=9)
+    assert await room.gateway.completions.get() == Completion(8, Outcome.SATISFIED, [ErrorCode.NONE])
+    room.logstore.publish(10)
+    assert await room.gateway.completions.get() == Completion(7, Outcome.SATISFIED, [ErrorCode.NONE])
+    (unwatched,) = (await room.logstore.requests.get()).unwatches
+    assert (unwatched.topic_id, unwatched.partition) == (TOPIC, 0)
+
+
+async def test_a_fetch_expires_by_the_pods_own_clock(room: Room) -> None:
+    room.gateway.park_fetch(1, wait_ms=30)
+    assert await room.gateway.completions.get() == Completion(1, Outcome.EXPIRED, [])
+
+
+async def test_a_logstore_that_comes_back_is_told_of_every_watch(room: Room) -> None:
+    room.gateway.park_produce(1, required_offset=10)
+    await room.logstore.requests.get()
+    assert room.logstore.stream is not None
+    room.logstore.stream.close("restarting")
+    (watched,) = (await room.logstore.requests.get()).watches
+    assert watched.topic_id == TOPIC
+    room.logstore.publish(50, leader_epoch=1)
+    assert await room.gateway.completions.get() == Completion(1, Outcome.FENCED, [ErrorCode.NOT_LEADER_OR_FOLLOWER])
+
+
+async def test_a_gateway_that_goes_takes_its_entries_along(room: Room) -> None:
+    room.gateway.park_produce(1, required_offset=10)
+    await room.logstore.requests.get()
+    await room.gateway.link.close()
+    assert len((await room.logstore.requests.get()).unwatches) == 1
+
+
+async def test_the_process_registers_serves_and_leaves(tmp_path: Path) -> None:
+    etcd_binary = find_etcd()
+    if etcd_binary is None:
+        pytest.skip("no etcd on PATH")

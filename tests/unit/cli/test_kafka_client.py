@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+from collections.abc import Callable
+
+import cramjam
+import pytest
+
+from barnabas.cli.compression import decompress
+from barnabas.cli.kafka_client import KafkaClient, KafkaError, decode_batches
+from barnabas.wire.primitives import MalformedFrame
+from barnabas.wire.record_batch import Compression, Record, build_batch
+
+PAYLOAD = b"a payload " * 500
+
+
+def xerial(payload: bytes) -> bytes:
+    """Snappy as Java's clients frame it: a header of 16 bytes, then blocks after their lengths."""
+    blocks = [bytes(cramjam.snappy.compress_raw(payload[at : at + 1000])) for at in range(0, len(payload), 1000)]
+    return b"\x82SNAPPY\x00" + bytes(8) + b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("compression", "compressed"),
+    [
+        (Compression.NONE, PAYLOAD),
+        (Compression.GZIP, gzip.compress(PAYLOAD)),
+        (Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(PAYLOAD))),
+        (Compression.SNAPPY, xerial(PAYLOAD)),
+        (Compression.LZ4, bytes(cramjam.lz4.compress(PAYLOAD))),
+        (Compression.ZSTD, bytes(cramjam.zstd.compress(PAYLOAD))),
+    ],
+)
+def test_decompress(compression: Compression, compressed: bytes) -> None:
+    assert decompress(compression, memoryview(compressed)) == PAYLOAD
+
+
+@pytest.mark.parametrize("compression", [1, 2, 3, 4, 5, 7])
+def test_rot_is_refused(compression: int) -> None:
+    with pytest.raises(MalformedFrame):
+        decompress(compression, b"\xff\xfe\xfd rot")
+
+
+def test_decode_batches_of_one_fetch() -> None:
+    batches = [
+        build_batch([Record(b"k", b"v", 5), Record(None, None, 6)], base_offset=10),
+        build_batch([Record(None, b"marker", 7)], base_offset=12, is_control=True, is_transactional=True),
+        build_batch([Record(None, b"last", 8)], base_offset=13),
+    ]
+    records = list(decode_batches(b"".join(batches) + batches[0][:70]))
+    assert [(record.offset, record.key, record.value) for record in records] == [
+        (10, b"k", b"v"),
+        (11, None, None),
+        (13, None, b"last"),
+    ]
+
+
+def answer_once(answer: Callable[[bytes], bytes]) -> int:
+    """The port of a server that reads one request and sends one answer."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with server, connection:
+            connection.sendall(answer(connection.recv(65536)))
+
+    threading.Thread(target=serve, daemon=True).start()
+    port: int = server.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "is this a Kafka port"),
+        (b"", "closed the connection"),
+        (b"\0\0\0\x05\0\0\0\x01", "closed the connection"),
+        (b"\0\0\0\x05\0\0\0\x01\0", "can't be read"),
+        (b"\0\0\0\x02\0\0", "can't be read"),
+    ],
+)
+def test_answers_that_are_none(answer: bytes, message: str) -> None:
+    port = answer_once(lambda _: answer)
+    with KafkaClient("127.0.0.1", port, timeout_seconds=10) as client, pytest.raises(KafkaError, match=message):
+        client.metadata()
+
+
+def test_an_answer_to_another_request() -> None:
+    port = answer_once(lambda _: b"\0\0\0\x14\0\0\0\x63" + bytes(16))
+    with KafkaClient("127.0.0.1", port, timeout_seconds=10) as client, pytest.raises(KafkaError):
+        client.metadata()
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with KafkaClient("127.0.0.1", port, timeout_seconds=5) as client, pytest.raises(KafkaError, match="refused"):
+        client.metadata()
