@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,7 +33,6 @@ from barnabas.channel.packing import (
     scan_park_response,
     scan_watch_request,
 )
-from barnabas.cli.etcd_binary import find_etcd
 from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role, decode_registration
 from barnabas.cluster.messages import Broker, UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
@@ -182,7 +183,56 @@ async def test_a_gateway_that_goes_takes_its_entries_along(room: Room) -> None:
     assert len((await room.logstore.requests.get()).unwatches) == 1
 
 
-async def test_the_process_registers_serves_and_leaves(tmp_path: Path) -> None:
-    etcd_binary = find_etcd()
-    if etcd_binary is None:
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+async def etcd_endpoint(tmp_path: Path) -> AsyncIterator[str]:
+    binary = shutil.which("etcd")
+    if binary is None:
         pytest.skip("no etcd on PATH")
+    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    process = await asyncio.create_subprocess_exec(
+        binary,
+        f"--data-dir={tmp_path / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    yield client.removeprefix("http://")
+    process.kill()
+    await process.wait()
+
+
+async def test_the_process_registers_serves_and_leaves(etcd_endpoint: str) -> None:
+    arguments = ["pod.id=purgatory-9", "listeners=127.0.0.1:0", f"etcd.endpoints={etcd_endpoint}"]
+    command = [sys.executable, "-m", "services.purgatory"]
+    process = await asyncio.create_subprocess_exec(*command, *(word for each in arguments for word in ("--set", each)))
+    etcd = EtcdClient([etcd_endpoint], monotonic_ms)
+    key = Keys().registration(Role.PURGATORY, "purgatory-9")
+    try:
+        while (found := await etcd.get(key)) is None:
+            assert process.returncode is None
+            await asyncio.sleep(0.05)
+        registration = decode_registration(Role.PURGATORY, found.value)
+        assert isinstance(registration, PurgatoryRegistration)
+        async with grpc.aio.insecure_channel(registration.address) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            while (
+                await health.Check(health_pb2.HealthCheckRequest())
+            ).status != health_pb2.HealthCheckResponse.SERVING:
+                await asyncio.sleep(0.05)
+        process.terminate()
+        assert await process.wait() == 0
+        assert await etcd.get(key) is None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        await etcd.close()
