@@ -106,7 +106,10 @@ class ReadAssembler:
         self._bytes_max = bytes_max
 
     def take(self, piece: ReadPiece) -> ReadResult | None:
-        """The whole result when this piece was its last one. Records are joined only where they span pieces."""
+        """The whole result when this piece was its last one; the piece's partitions become the result's.
+
+        Records are joined, and so copied, only where they span pieces. Raises MalformedMessage.
+        """
         assembly = self._assemblies.get(piece.request_id)
         if assembly is None:
             assembly = _Assembly()

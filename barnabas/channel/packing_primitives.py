@@ -96,8 +96,10 @@ def long_varint(data: bytes, position: int, value: int) -> tuple[int, int]:
         position += 1
         value |= (byte & 0x7F) << shift
         shift += 7
-        if shift >= 70 and byte > 1:
-            raise MalformedMessage("a varint is longer than 64 bits")
+        if shift == 70:
+            if byte > 0x7F:
+                raise MalformedMessage("a varint is longer than ten bytes")
+            value &= 0xFFFF_FFFF_FFFF_FFFF
     return value, position
 
 

@@ -75,7 +75,7 @@ def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) ->
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties syntax: `#` and `!` comments; `=`, `:` or blanks after the key; a last `\\` joins the next line."""
+    """Java's properties syntax: comments by `#` or `!`; `=`, `:` or blanks after the key; a last `\\` goes on below."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         position = 0

@@ -1,0 +1,114 @@
+"""The data channel's messages beside their protobuf classes: strategies by descriptor, conversion both ways."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from hypothesis import strategies as st
+
+from barnabas.channel import messages, packing
+from protos.logstore.v1 import data_pb2, watch_pb2
+from protos.purgatory.v1 import purgatory_pb2
+
+
+class Codec(NamedTuple):
+    dataclass_type: type
+    proto_class: type[Message]
+    pack: Callable[[Any], bytes]
+    scan: Callable[[bytes], Any]
+
+
+CODECS = [
+    Codec(
+        messages.ExchangeRequest,
+        data_pb2.ExchangeRequest,
+        packing.pack_exchange_request,
+        packing.scan_exchange_request,
+    ),
+    Codec(
+        messages.ExchangeResponse,
+        data_pb2.ExchangeResponse,
+        packing.pack_exchange_response,
+        packing.scan_exchange_response,
+    ),
+    Codec(messages.ReadRequest, data_pb2.ReadRequest, packing.pack_read_request, packing.scan_read_request),
+    Codec(messages.ReadResponse, data_pb2.ReadResponse, packing.pack_read_response, packing.scan_read_response),
+    Codec(messages.WatchRequest, watch_pb2.WatchRequest, packing.pack_watch_request, packing.scan_watch_request),
+    Codec(messages.WatchResponse, watch_pb2.WatchResponse, packing.pack_watch_response, packing.scan_watch_response),
+    Codec(messages.ParkRequest, purgatory_pb2.ParkRequest, packing.pack_park_request, packing.scan_park_request),
+    Codec(messages.ParkResponse, purgatory_pb2.ParkResponse, packing.pack_park_response, packing.scan_park_response),
+]
+CODEC_NAMES = [codec.dataclass_type.__name__ for codec in CODECS]
+
+
+def _unsigned(bits: int) -> st.SearchStrategy[int]:
+    edges = [0, 1, 127, 128, 16383, 16384, (1 << 21) - 1, 1 << 21, (1 << 28) - 1, 1 << 28, (1 << bits) - 1]
+    return st.sampled_from(edges) | st.integers(0, (1 << bits) - 1) | st.integers(0, 300)
+
+
+def _signed(bits: int) -> st.SearchStrategy[int]:
+    edge = 1 << bits - 1
+    edges = [0, -1, 1, 63, -64, 64, -65, 8191, 8192, -8193, edge - 1, -edge]
+    return st.sampled_from(edges) | st.integers(-edge, edge - 1) | st.integers(-300, 300)
+
+
+_SCALARS: dict[int, st.SearchStrategy[Any]] = {
+    FieldDescriptor.TYPE_UINT32: _unsigned(32),
+    FieldDescriptor.TYPE_UINT64: _unsigned(64),
+    FieldDescriptor.TYPE_SINT32: _signed(32),
+    FieldDescriptor.TYPE_SINT64: _signed(64),
+    FieldDescriptor.TYPE_INT32: _signed(32),
+    FieldDescriptor.TYPE_INT64: _signed(64),
+    FieldDescriptor.TYPE_BOOL: st.booleans(),
+    FieldDescriptor.TYPE_STRING: st.text(max_size=8),
+    FieldDescriptor.TYPE_ENUM: st.sampled_from(messages.Outcome),
+    # Topic ids and records: usual lengths, and those around a longer length prefix.
+    FieldDescriptor.TYPE_BYTES: st.binary(max_size=20) | st.sampled_from([b"i" * 16, b"r" * 127, b"r" * 128]),
+}
+
+
+def values(dataclass_type: type, descriptor: Descriptor) -> st.SearchStrategy[Any]:
+    """Any value of a message's dataclass."""
+    return st.builds(
+        dataclass_type,
+        **{field.name: _field_values(field) for field in descriptor.fields},
+    )
+
+
+def _field_values(field: FieldDescriptor) -> st.SearchStrategy[Any]:
+    if field.type == FieldDescriptor.TYPE_MESSAGE:
+        each = values(getattr(messages, field.message_type.name), field.message_type)
+        return st.lists(each, max_size=3) if field.is_repeated else st.none() | each
+    return st.lists(_SCALARS[field.type], max_size=4) if field.is_repeated else _SCALARS[field.type]
+
+
+def to_proto(value: Any, proto_class: type[Message]) -> Message:
+    proto = proto_class()
+    _fill(value, proto)
+    return proto
+
+
+def _fill(value: Any, proto: Message) -> None:
+    for field in dataclasses.fields(value):
+        item = getattr(value, field.name)
+        if isinstance(item, list):
+            repeated = getattr(proto, field.name)
+            for each in item:
+                if dataclasses.is_dataclass(each):
+                    _fill(each, repeated.add())
+                else:
+                    repeated.append(each)
+        elif dataclasses.is_dataclass(item):
+            submessage = getattr(proto, field.name)
+            submessage.SetInParent()
+            _fill(item, submessage)
+        elif item is not None:
+            setattr(proto, field.name, bytes(item) if isinstance(item, memoryview) else item)
+
+
+def serialize(proto: Message) -> bytes:
+    return proto.SerializeToString(deterministic=True)

@@ -1,0 +1,104 @@
+"""The hand-packed bytes of the data channel are protobuf's bytes, and a scanner takes what protobuf takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError, Message
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.channel.packing import MalformedMessage
+from tests.property.channel_messages import CODEC_NAMES, CODECS, Codec, serialize, to_proto, values
+
+every_message = pytest.mark.parametrize("codec", CODECS, ids=CODEC_NAMES)
+
+# What a scanner refuses although protobuf takes it: no serializer writes it, or the contract knows no such value.
+STRICTER_THAN_PROTOBUF = ("wire type 3", "wire type 4", "longer than it needs", "outcome")
+
+
+def parse(proto_class: type[Message], data: bytes) -> Message | None:
+    proto = proto_class()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError:
+        return None
+    proto.DiscardUnknownFields()  # type: ignore[attr-defined]
+    return proto
+
+
+def assert_scans_as_protobuf(codec: Codec, data: bytes) -> None:
+    """Either both refuse, or both read the same; a refusal is MalformedMessage and nothing else."""
+    expected = parse(codec.proto_class, data)
+    scanned, refusal = None, ""
+    try:
+        scanned = codec.scan(data)
+    except MalformedMessage as error:
+        refusal = str(error)
+    if scanned is None:
+        assert expected is None or any(reason in refusal for reason in STRICTER_THAN_PROTOBUF), refusal
+    else:
+        assert expected is not None
+        assert serialize(to_proto(scanned, codec.proto_class)) == serialize(expected)
+
+
+@every_message
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_packed_bytes_equal_protobufs_and_scan_back(codec: Codec, data: st.DataObject) -> None:
+    value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))
+    packed = codec.pack(value)
+    assert packed == serialize(to_proto(value, codec.proto_class))
+    # memoryview == bytes compares contents, so slices equal what they were made of.
+    assert codec.scan(packed) == value
+
+
+@every_message
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_truncated_message_is_refused_or_read_as_protobuf_reads_it(codec: Codec, data: st.DataObject) -> None:
+    packed = codec.pack(data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR)))
+    for length in range(0, len(packed), max(1, len(packed) // 40)):
+        assert_scans_as_protobuf(codec, packed[:length])
+
+
+@every_message
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_damaged_message_is_refused_or_read_as_protobuf_reads_it(codec: Codec, data: st.DataObject) -> None:
+    packed = bytearray(codec.pack(data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(packed)))
+        damage = data.draw(st.binary(max_size=3))
+        packed[place : place + data.draw(st.integers(0, 2))] = damage
+    assert_scans_as_protobuf(codec, bytes(packed))
+
+
+@every_message
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=64))
+def test_random_bytes_are_refused_or_read_as_protobuf_reads_them(codec: Codec, data: bytes) -> None:
+    assert_scans_as_protobuf(codec, data)
+
+
+UNKNOWN_FIELDS = b"\xf8\x01\x96\x01" + b"\xf9\x0112345678" + b"\xfa\x01\x03abc" + b"\xfd\x011234"
+
+
+@every_message
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_unknown_fields_are_skipped(codec: Codec, data: st.DataObject) -> None:
+    value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))
+    packed = codec.pack(value)
+    assert codec.scan(UNKNOWN_FIELDS + packed + UNKNOWN_FIELDS) == value
+
+
+def test_every_dataclass_of_a_message_has_its_fields_in_order() -> None:
+    def check(dataclass_type: Any, proto_class: Any) -> None:
+        names = [field.name for field in dataclasses.fields(dataclass_type)]
+        assert names == [field.name for field in proto_class.DESCRIPTOR.fields]
+
+    for codec in CODECS:
+        check(codec.dataclass_type, codec.proto_class)
