@@ -1,0 +1,78 @@
+"""What a gateway's core is configured with: Kafka's own keys where Kafka has one, plain values here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+KIBIBYTE = 1024
+MEBIBYTE = 1024 * KIBIBYTE
+
+
+class AddressPolicy(Enum):
+    """Where the broker ids of a Metadata answer live (`advertised.address.policy`)."""
+
+    PER_BROKER_PORT = "per-broker-port"
+    """One host; broker n at the bootstrap port + 1 + n."""
+    SHARED = "shared"
+    """Every id at the bootstrap address itself."""
+
+
+@dataclass(slots=True, frozen=True)
+class Listener:
+    """A named listener: where it is bound, and the address that clients are told (`advertised.listeners`)."""
+
+    name: str
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+
+@dataclass(slots=True, frozen=True)
+class GatewayConfig:
+    """One gateway's settings. Sizes are bytes, times are ms, and each limit holds per processor unless it says more."""
+
+    gateway_id: str
+    listeners: tuple[Listener, ...]
+    address_policy: AddressPolicy = AddressPolicy.PER_BROKER_PORT
+    auto_create_topics: bool = True
+    num_partitions: int = -1
+    """Of topics created by Metadata; -1 leaves it to the controller's default. Likewise the next."""
+    default_replication_factor: int = -1
+
+    socket_request_bytes_max: int = 100 * MEBIBYTE
+    queued_request_bytes_max: int = 128 * MEBIBYTE
+    """Request bytes held, complete or not; a connection that would add to more is not read until it is less."""
+    connection_requests_max: int = 512
+    """Requests of one connection that are unanswered at once."""
+    connection_queued_bytes_max: int = 256 * KIBIBYTE
+    """Whole frames that wait behind a barrier before their connection is paused."""
+    connection_unsent_bytes_max: int = MEBIBYTE
+    """Answers that the client has not taken yet before its requests are no longer read."""
+    connection_idle_ms_max: int = 600_000
+    stalled_reader_ms: int = 10_000
+    """A client that takes no byte of its answers for so long loses its connection when others wait for memory."""
+
+    fetch_bytes_max: int = 55 * MEBIBYTE
+    """`fetch.max.bytes`: the largest answer to one Fetch, whatever the client asks."""
+    fetch_memory_bytes: int = 256 * MEBIBYTE
+    """Bytes of Fetch answers that are under way or not taken by their clients yet."""
+
+    append_wait_ms_min: int = 5_000
+    """A produce is given up no sooner, even with a shorter timeout, while its append has not been answered."""
+    route_wait_ms_max: int = 5_000
+    """How long an append waits for the leader's stream to come back before NOT_LEADER_OR_FOLLOWER."""
+    read_wait_ms_max: int = 30_000
+    """How long a logstore may take over a read or an offset query."""
+    deadline_grace_ms: int = 200
+    """How much later than purgatory the gateway ends a wait by itself."""
+    state_poll_ms: int = 50
+    """Between two questions to a leader (or two reads) while no purgatory pod can hold a wait."""
+    topic_creation_wait_ms_max: int = 5_000
+    """How long Metadata waits for topics that it creates."""
+
+    listeners_by_name: dict[str, Listener] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "listeners_by_name", {listener.name: listener for listener in self.listeners})

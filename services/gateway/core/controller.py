@@ -1,0 +1,60 @@
+"""Calls to the controller, and the wait for the revision that an answer speaks of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from services.gateway.core.effects import ControllerAnswer, ControllerCall, ControllerRequest
+
+if TYPE_CHECKING:
+    from services.gateway.core.processor import Processor
+
+
+class Asker(Protocol):
+    def controller_answered(self, answer: ControllerAnswer | None) -> None: ...
+
+    def revision_applied(self) -> None: ...
+
+
+class ControllerRoom:
+    __slots__ = ("_askers", "_awaiting", "_image", "_next_call_id", "calls")
+
+    def __init__(self, processor: Processor) -> None:
+        self._image = processor.image
+        self._askers: dict[int, Asker] = {}
+        self._awaiting: dict[Asker, int] = {}
+        """The revision that each waits for."""
+        self._next_call_id = 1
+        self.calls: list[ControllerCall] = []
+        """This turn's."""
+
+    def call(self, asker: Asker, request: ControllerRequest) -> None:
+        call_id = self._next_call_id
+        self._next_call_id = call_id + 1
+        self._askers[call_id] = asker
+        self.calls.append(ControllerCall(call_id, request))
+
+    def answered(self, call_id: int, answer: ControllerAnswer | None) -> None:
+        asker = self._askers.pop(call_id, None)
+        if asker is not None:
+            asker.controller_answered(answer)
+
+    def await_revision(self, asker: Asker, revision: int) -> None:
+        """Call `asker.revision_applied` as soon as the image is there, perhaps now."""
+        if self._image.revision >= revision:
+            asker.revision_applied()
+        else:
+            self._awaiting[asker] = revision
+
+    def image_updated(self) -> None:
+        revision = self._image.revision
+        ready = [asker for asker, awaited in self._awaiting.items() if awaited <= revision]
+        for asker in ready:
+            del self._awaiting[asker]
+            asker.revision_applied()
+
+    def forget(self, asker: Asker) -> None:
+        """It no longer waits; the call itself can't be taken back."""
+        self._awaiting.pop(asker, None)
+        for call_id in [call_id for call_id, each in self._askers.items() if each is asker]:
+            del self._askers[call_id]

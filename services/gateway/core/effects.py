@@ -1,0 +1,62 @@
+"""What a processor's core wants done: `Processor.take_outputs()` returns one `Outputs` per turn of the host's loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from barnabas.channel.messages import ExchangeRequest, ParkRequest, ReadRequest
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from barnabas.wire.primitives import Buffer
+
+ControllerRequest = CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
+ControllerAnswer = CreateTopicsResponse | DeleteTopicsResponse | AllocateProducerIdsResponse
+
+
+@dataclass(slots=True, frozen=True)
+class ControllerCall:
+    """To be put to the active controller, once; the answer, or None without one, goes to `controller_answered`."""
+
+    call_id: int
+    request: ControllerRequest
+
+
+class LogLevel(IntEnum):
+    """The numbers of Python's own levels."""
+
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+@dataclass(slots=True, frozen=True)
+class Log:
+    level: LogLevel
+    event: str
+    fields: dict[str, str | int]
+
+
+@dataclass(slots=True)
+class Outputs:
+    """One turn's effects, to be carried out in the order of the fields. Whatever is empty asks for nothing."""
+
+    logs: list[Log] = field(default_factory=list)
+    exchanges: list[tuple[int, ExchangeRequest]] = field(default_factory=list)
+    """At most one per logstore, by node id; likewise the next two."""
+    reads: list[tuple[int, ReadRequest]] = field(default_factory=list)
+    parks: list[tuple[str, ParkRequest]] = field(default_factory=list)
+    controller_calls: list[ControllerCall] = field(default_factory=list)
+    writes: list[tuple[int, list[Buffer]]] = field(default_factory=list)
+    """At most one per connection id."""
+    closes: list[int] = field(default_factory=list)
+    """After the bytes that were written so far; the core has forgotten these connections already."""
+    pauses: list[int] = field(default_factory=list)
+    """Stop reading these sockets."""
+    resumes: list[int] = field(default_factory=list)

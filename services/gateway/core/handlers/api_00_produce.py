@@ -1,0 +1,160 @@
+"""Produce, API key 0, versions 3 to 13.
+
+- v0 to v2 are advertised, as Kafka does (KAFKA-18659), and each of their partitions is answered UNSUPPORTED_VERSION.
+- acks 0, 1 and −1 (all); any other value is INVALID_REQUIRED_ACKS for each partition. acks=0 has no answer; when any of
+  its partitions fails the connection is closed.
+- A partition named twice is appended once, with the records named last, and answered once: Kafka keeps a map of them.
+- A partition without records is INVALID_RECORD; zstd before v7 is UNSUPPORTED_COMPRESSION_TYPE. All else about the
+  records (size, CRC, magic, `message.max.bytes`, sequence numbers) is for the leader's logstore to check.
+- Unknown topic or partition: UNKNOWN_TOPIC_OR_PARTITION, by id (v13) UNKNOWN_TOPIC_ID.
+- NOT_LEADER_OR_FOLLOWER carries the current leader and its endpoint (v10, KIP-951).
+
+Deviations: there are no transactions yet, so no transactional id is assigned any producer id, and transactional records
+are INVALID_PRODUCER_ID_MAPPING. A leader whose stream is down is waited for, `route_wait_ms_max` at most.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from barnabas.wire.primitives import ZERO_UUID, Buffer
+from services.gateway.core.appends import PendingAppend
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.produce import PendingProduce
+
+_VERSION_SERVED_MIN = 3
+_VERSION_WITH_ZSTD = 7
+_VERSION_WITH_TOPIC_IDS = 13
+
+_ATTRIBUTES_POSITION = 22
+"""The low byte of a record batch's attributes (magic 2)."""
+_COMPRESSION_BITS = 0x07
+_ZSTD = 4
+_TRANSACTIONAL_BIT = 0x10
+
+
+def start(slot: PendingProduce, request: ProduceRequest) -> None:
+    processor = slot.connection.processor
+    slot.acks = request.acks
+    slot.deadline_ms = processor.now_ms + request.timeout_ms
+    refusal = _refusal(slot, request)
+    if refusal is not None:
+        _refuse(slot, request, refusal)
+        return
+    appends: list[PendingAppend] = []
+    responses = slot.response.responses
+    for topic in request.topic_data:
+        _add_topic(slot, topic, appends, responses)
+    if len(request.topic_data) > 1:
+        _merge_topics(responses)
+    if len(appends) > 1:
+        appends = list({append.key: append for append in appends}.values())
+    slot.submit(appends)
+
+
+def _refusal(slot: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
+    """What is wrong with the request as a whole, if anything."""
+    if slot.header.api_version < _VERSION_SERVED_MIN:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if request.transactional_id is not None:
+        resource = (ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if not authorize(slot.connection.context, Operation.WRITE, resource):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    return None
+
+
+def _refuse(slot: PendingProduce, request: ProduceRequest, error: ErrorCode) -> None:
+    slot.response.responses = [
+        TopicProduceResponse(
+            topic.name, topic.topic_id, [_failed(partition.index, error) for partition in topic.partition_data]
+        )
+        for topic in request.topic_data
+    ]
+    slot.has_failed = True
+    slot.submit(())
+
+
+def _failed(index: int, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index, error, -1, error_message=message)
+
+
+def _add_topic(
+    slot: PendingProduce, topic: TopicProduceData, appends: list[PendingAppend], responses: list[TopicProduceResponse]
+) -> None:
+    """Add one topic's appends, and its response with a place for the result of each."""
+    image = slot.connection.processor.image
+    if slot.header.api_version >= _VERSION_WITH_TOPIC_IDS:
+        metadata = image.topics_by_id.get(topic.topic_id)
+        absent = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        metadata = image.topics_by_name.get(topic.name)
+        absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = topic.name if metadata is None else metadata.topic
+    topic_id = ZERO_UUID if metadata is None else metadata.topic_id
+    is_allowed = authorize(slot.connection.context, Operation.WRITE, (ResourceType.TOPIC, name))
+    partitions: list[PartitionProduceResponse] = []
+    responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
+    known = image.partitions_by_topic_id.get(topic_id, {})
+    indexes: dict[int, int] = {}
+    for partition in topic.partition_data:
+        index = partition.index
+        response: PartitionProduceResponse
+        if not is_allowed:
+            response = _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif metadata is None:
+            response = _failed(index, absent)
+        elif index not in known:
+            response = _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            records = partition.records
+            fault = _fault(slot.header.api_version, records)
+            if fault is not None:
+                response = _failed(index, *fault)
+            else:
+                assert records is not None
+                response = PartitionProduceResponse(index, 0, -1)
+                appends.append(PendingAppend(slot, (topic_id, index), records, response))
+        if response.error_code:
+            slot.has_failed = True
+        known_at = indexes.setdefault(index, len(partitions))
+        if known_at < len(partitions):
+            partitions[known_at] = response
+        else:
+            partitions.append(response)
+
+
+def _fault(version: int, records: Buffer | None) -> tuple[ErrorCode, str] | None:
+    """What the version of the request says about the records' form; only the header of the batch is looked at."""
+    if not records:
+        return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
+    if len(records) <= _ATTRIBUTES_POSITION:
+        return None
+    attributes = records[_ATTRIBUTES_POSITION]
+    if attributes & _TRANSACTIONAL_BIT:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records without a transactional id"
+    if version < _VERSION_WITH_ZSTD and attributes & _COMPRESSION_BITS == _ZSTD:
+        return (
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce requests with version {version} are not allowed to use ZStandard compression",
+        )
+    return None
+
+
+def _merge_topics(responses: list[TopicProduceResponse]) -> None:
+    """A topic named twice is answered once, each of its partitions with what was named last."""
+    by_topic: dict[tuple[str, bytes], TopicProduceResponse] = {}
+    for response in responses:
+        first = by_topic.setdefault((response.name, response.topic_id), response)
+        if first is not response:
+            merged = {each.index: each for each in first.partition_responses}
+            merged.update((each.index, each) for each in response.partition_responses)
+            first.partition_responses = list(merged.values())
+    responses[:] = by_topic.values()

@@ -1,0 +1,145 @@
+"""ListOffsets, API key 2, versions 1 to 11.
+
+- A timestamp, or one of the special ones: latest (−1), earliest (−2), largest timestamp (−3, v7), earliest local (−4,
+  v8), latest tiered (−5, v9), earliest pending upload (−6, v11). Others, and those before their version, are
+  UNSUPPORTED_VERSION for that partition.
+- A partition named twice is INVALID_REQUEST each time.
+- A leader that can't be asked is NOT_LEADER_OR_FOLLOWER, one that does not answer in `timeout_ms` (v10; before it 30 s)
+  REQUEST_TIMED_OUT; both are retried by clients.
+- A replica id of 0 or more is TOPIC_AUTHORIZATION_FAILED: replicas do not ask a gateway.
+
+Deviations: none known; there is no tiered storage, so −4 is the log start and −5 and −6 are answered by the logstore.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from barnabas.channel.messages import OffsetAnswer
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages.list_offsets import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.connection import Connection
+from services.gateway.core.queries import PendingOffsetQuery
+from services.gateway.core.slots import Slot
+
+_VERSION_WITH_TIMEOUT = 10
+
+_VERSIONS_MIN = {
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+"""The first version that may ask for each special timestamp."""
+
+
+class PendingListOffsets(Slot):
+    __slots__ = ("response", "unanswered")
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.response: ListOffsetsResponse = ListOffsetsResponse()
+        self.unanswered: dict[PendingOffsetQuery, None] = {}
+
+    def offset_answered(self, query: PendingOffsetQuery, answer: OffsetAnswer | None) -> None:
+        """A leader's answer, or None when its stream was lost."""
+        if self.unanswered.pop(query, self) is self:
+            return
+        response = query.response
+        if answer is None:
+            response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            response.error_code = answer.error_code
+            response.timestamp = answer.timestamp
+            response.offset = answer.offset
+            response.leader_epoch = answer.leader_epoch
+        self.respond_if_complete()
+
+    def respond_if_complete(self) -> None:
+        if not self.unanswered:
+            self.connection.processor.respond(self, self.response)
+
+    def expire(self, now_ms: int) -> None:
+        for query in self.unanswered:
+            query.response.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.unanswered.clear()
+        self.respond_if_complete()
+
+    def cancel(self) -> None:
+        self.unanswered.clear()
+
+
+def start(slot: PendingListOffsets, request: ListOffsetsRequest) -> None:
+    processor = slot.connection.processor
+    named = Counter(
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    )
+    queries: list[tuple[PendingOffsetQuery, int]] = []
+    for topic in request.topics:
+        responses: list[ListOffsetsPartitionResponse] = []
+        slot.response.topics.append(ListOffsetsTopicResponse(topic.name, responses))
+        resource = (ResourceType.TOPIC, topic.name)
+        is_allowed = request.replica_id < 0 and authorize(slot.connection.context, Operation.DESCRIBE, resource)
+        for partition in topic.partitions:
+            response = ListOffsetsPartitionResponse(partition.partition_index)
+            responses.append(response)
+            if not is_allowed:
+                response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif named[topic.name, partition.partition_index] > 1:
+                response.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                _ask(slot, request, topic.name, partition, response, queries)
+    wait_ms = request.timeout_ms if slot.header.api_version >= _VERSION_WITH_TIMEOUT else 0
+    processor.deadlines.add(slot, processor.now_ms + (wait_ms if wait_ms > 0 else processor.config.read_wait_ms_max))
+    slot.unanswered = {query: None for query, _ in queries}
+    for query, leader in queries:
+        if not processor.queries.submit(query, leader):
+            del slot.unanswered[query]
+            query.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    slot.respond_if_complete()
+
+
+def _ask(
+    slot: PendingListOffsets,
+    request: ListOffsetsRequest,
+    topic: str,
+    partition: ListOffsetsPartition,
+    response: ListOffsetsPartitionResponse,
+    queries: list[tuple[PendingOffsetQuery, int]],
+) -> None:
+    """Add the question to this partition's leader, or the error that needs none."""
+    image = slot.connection.processor.image
+    metadata = image.topics_by_name.get(topic)
+    leader = None if metadata is None else image.partition(metadata.topic_id, partition.partition_index)
+    timestamp = partition.timestamp
+    if metadata is None or leader is None:
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif timestamp < 0 and slot.header.api_version < _VERSIONS_MIN.get(timestamp, 1 << 15):
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION
+    else:
+        query = PendingOffsetQuery(
+            slot,
+            metadata.topic_id,
+            partition.partition_index,
+            partition.current_leader_epoch,
+            max(0, request.isolation_level),
+            timestamp,
+            response,
+        )
+        queries.append((query, leader.leader))

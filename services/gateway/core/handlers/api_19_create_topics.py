@@ -1,0 +1,120 @@
+"""CreateTopics, API key 19, versions 2 to 7.
+
+- The controller decides and the answer waits until this processor has applied the revision that has the topics, so a
+  client that goes on to produce finds them.
+- A name that is asked for twice is INVALID_REQUEST. Numbers that contradict an assignment are INVALID_REQUEST, a
+  partition or replica in it twice is the controller's to judge.
+- No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may exist all the same.
+
+Deviations: configs in the answer (v5) are those that the request set, with source DYNAMIC_TOPIC_CONFIG.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from barnabas.cluster.messages import Assignment, CreateTopicResult, CreateTopicsResponse, NewTopic
+from barnabas.cluster.messages import CreateTopicsRequest as ControllerCreateTopics
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import create_topics as wire
+from barnabas.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
+from services.gateway.core.connection import Connection
+from services.gateway.core.effects import ControllerAnswer, error_message
+from services.gateway.core.slots import Slot
+
+_DYNAMIC_TOPIC_CONFIG = 1
+
+
+class PendingCreateTopics(Slot):
+    __slots__ = ("results",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.results: dict[str, CreatableTopicResult] = {}
+
+    def controller_answered(self, answer: ControllerAnswer | None) -> None:
+        if not isinstance(answer, CreateTopicsResponse):
+            self.revision_applied()
+            return
+        for result in answer.results:
+            self.results[result.topic] = _result(result)
+        self.connection.processor.controller.await_revision(self, answer.revision)
+
+    def revision_applied(self) -> None:
+        response = wire.CreateTopicsResponse(topics=list(self.results.values()))
+        self.connection.processor.respond(self, response)
+
+    def expire(self, now_ms: int) -> None:
+        self.cancel()
+        self.revision_applied()
+
+    def cancel(self) -> None:
+        self.connection.processor.controller.forget(self)
+
+
+def start(slot: PendingCreateTopics, request: CreateTopicsRequest) -> None:
+    processor, context = slot.connection.processor, slot.connection.context
+    named = Counter(topic.name for topic in request.topics)
+    new_topics = []
+    for topic in request.topics:
+        error, message = ErrorCode.NONE, ""
+        if not (
+            authorize(context, Operation.CREATE, CLUSTER)
+            or authorize(context, Operation.CREATE, (ResourceType.TOPIC, topic.name))
+        ):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif named[topic.name] > 1:
+            error, message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+        elif topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
+            error = ErrorCode.INVALID_REQUEST
+            message = "Both numPartitions or replicationFactor and replicasAssignments were set."
+        elif any(config.value is None for config in topic.configs):
+            error, message = ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs."
+        else:
+            new_topics.append(_new_topic(topic))
+        slot.results[topic.name] = CreatableTopicResult(
+            topic.name, error_code=error, error_message=(message or error.message) if error else None, configs=None
+        )
+    if not new_topics:
+        slot.revision_applied()
+        return
+    for new in new_topics:
+        pending = ErrorCode.REQUEST_TIMED_OUT
+        slot.results[new.topic] = CreatableTopicResult(
+            new.topic, error_code=pending, error_message=pending.message, configs=None
+        )
+    processor.deadlines.add(slot, processor.now_ms + request.timeout_ms + processor.config.deadline_grace_ms)
+    processor.controller.call(slot, ControllerCreateTopics(new_topics, request.timeout_ms, request.validate_only))
+
+
+def _new_topic(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [Assignment(each.partition_index, each.broker_ids) for each in topic.assignments],
+        {config.name: config.value or "" for config in topic.configs},
+    )
+
+
+def _result(result: CreateTopicResult) -> CreatableTopicResult:
+    if result.error_code:
+        message = result.error_message or error_message(result.error_code)
+        return CreatableTopicResult(result.topic, error_code=result.error_code, error_message=message, configs=None)
+    return CreatableTopicResult(
+        result.topic,
+        result.topic_id,
+        num_partitions=result.partitions,
+        replication_factor=result.replication_factor,
+        configs=[
+            CreatableTopicConfigs(name, value, config_source=_DYNAMIC_TOPIC_CONFIG)
+            for name, value in result.configs.items()
+        ],
+    )

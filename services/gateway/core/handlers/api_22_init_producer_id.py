@@ -1,0 +1,52 @@
+"""InitProducerId, API key 22, versions 0 to 6.
+
+- Without a transactional id: a producer id that was never given out, with epoch 0, whatever id the producer presents.
+- An empty transactional id, or a producer id without epoch or the reverse (v3), is INVALID_REQUEST.
+- While the controller has handed out no block of ids: COORDINATOR_LOAD_IN_PROGRESS, which producers retry.
+
+Deviations: there is no transaction coordinator yet, so a transactional id is COORDINATOR_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
+from services.gateway.core.slots import Slot
+
+
+class PendingInitProducerId(Slot):
+    __slots__ = ()
+
+    def producer_id_taken(self, producer_id: int | None) -> None:
+        if producer_id is None:
+            self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        else:
+            self.connection.processor.respond(self, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
+
+    def refuse(self, error: ErrorCode) -> None:
+        self.connection.processor.respond(self, InitProducerIdResponse(error_code=error, producer_epoch=-1))
+
+    def expire(self, now_ms: int) -> None:
+        self.cancel()
+        self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def cancel(self) -> None:
+        self.connection.processor.producer_ids.forget(self)
+
+
+def start(slot: PendingInitProducerId, request: InitProducerIdRequest) -> None:
+    processor, context = slot.connection.processor, slot.connection.context
+    transactional_id = request.transactional_id
+    if (request.producer_id == -1) != (request.producer_epoch == -1) or transactional_id == "":
+        slot.refuse(ErrorCode.INVALID_REQUEST)
+    elif transactional_id is not None:
+        if authorize(context, Operation.WRITE, (ResourceType.TRANSACTIONAL_ID, transactional_id)):
+            slot.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            slot.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    elif not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
+        slot.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    else:
+        processor.deadlines.add(slot, processor.now_ms + processor.config.read_wait_ms_max)
+        processor.producer_ids.take(slot)

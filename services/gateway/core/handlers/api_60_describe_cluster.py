@@ -1,0 +1,40 @@
+"""DescribeCluster, API key 60, versions 0 to 2.
+
+- The live brokers with their addresses on this listener, the cluster id, and as controller the lowest live broker id.
+- Endpoint type (v1): 1 is brokers. 2, controllers, is MISMATCHED_ENDPOINT_TYPE on a broker's listener; others are
+  UNSUPPORTED_ENDPOINT_TYPE.
+
+Deviations: fenced brokers (v2) are not known to gateways and never listed; authorized operations are never told
+(−2147483648, "not asked for") until ACLs exist.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    EndpointType,
+)
+from services.gateway.core.slots import Slot
+
+
+def start(slot: Slot, request: DescribeClusterRequest) -> None:
+    """Everybody may ask: what it tells is in Metadata too."""
+    slot.connection.processor.respond(slot, _response(slot, request.endpoint_type))
+
+
+def _response(slot: Slot, endpoint_type: int) -> DescribeClusterResponse:
+    if endpoint_type != EndpointType.BROKERS:
+        is_known = endpoint_type == EndpointType.CONTROLLERS
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(error_code=error, error_message=error.message)
+    processor, context = slot.connection.processor, slot.connection.context
+    addresses = [processor.address_of(node_id, context) for node_id in processor.image.brokers]
+    return DescribeClusterResponse(
+        endpoint_type=EndpointType.BROKERS,
+        cluster_id=processor.image.cluster_id,
+        controller_id=min(processor.image.brokers, default=-1),
+        brokers=[DescribeClusterBroker(*address) for address in addresses if address is not None],
+    )

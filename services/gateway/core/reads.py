@@ -1,0 +1,143 @@
+"""Reads on their way to the logstores: each waits for memory first, then for credit.
+
+A read is sent only when its largest reply has been reserved, so that a processor never has to stop reading a
+logstore's stream. Both waits are lines: nobody overtakes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from barnabas.channel.messages import Read, ReadPiece
+from services.gateway.core.logstores import Logstore
+
+if TYPE_CHECKING:
+    from services.gateway.core.fetch import FetchTarget, PendingFetch
+    from services.gateway.core.processor import Processor
+
+
+class PendingRead(Read):
+    """What one Fetch wants of one logstore."""
+
+    __slots__ = ("fetch", "logstore", "reserved_bytes", "targets")
+
+    def __init__(
+        self, fetch: PendingFetch, logstore: Logstore, bytes_max: int, isolation_level: int, targets: list[FetchTarget]
+    ) -> None:
+        self.request_id = 0
+        self.bytes_max = bytes_max
+        self.isolation_level = isolation_level
+        self.partitions = list(targets)
+        self.targets = targets
+        self.fetch: PendingFetch | None = fetch
+        """None once nobody waits for it."""
+        self.logstore = logstore
+        self.reserved_bytes = 0
+        """Held in `FetchMemory` for the reply; of the reply itself once it is here."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class ReadRouter:
+    __slots__ = ("_logstores", "_memory", "_waiting")
+
+    def __init__(self, processor: Processor) -> None:
+        self._logstores = processor.logstores
+        self._memory = processor.fetch_memory
+        self._waiting: deque[PendingRead] = deque()
+        """For memory."""
+
+    def submit(self, read: PendingRead) -> None:
+        """Its logstore's stream is up."""
+        if self._waiting or not self._try_reserve(read):
+            self._waiting.append(read)
+        else:
+            self._send_or_wait(read)
+
+    def has_waiting(self) -> bool:
+        """Whether any read waits for memory."""
+        return len(self._waiting) > 0
+
+    def _try_reserve(self, read: PendingRead) -> bool:
+        if not self._memory.try_reserve(read.bytes_max):
+            return False
+        read.reserved_bytes = read.bytes_max
+        return True
+
+    def _send_or_wait(self, read: PendingRead) -> None:
+        logstore = read.logstore
+        if logstore.waiting_reads or not logstore.read_credit.try_spend(1, 0):
+            logstore.waiting_reads.append(read)
+        else:
+            self._send(read)
+
+    def _send(self, read: PendingRead) -> None:
+        read.request_id = self._logstores.take_request_id()
+        read.logstore.reads_in_flight[read.request_id] = read
+        self._logstores.read_of(read.logstore).reads.append(read)
+
+    def cancel(self, read: PendingRead) -> None:
+        """Nobody waits for it any more."""
+        read.fetch = None
+        self.release(read)
+        logstore = read.logstore
+        if logstore.reads_in_flight.pop(read.request_id, None) is not None:
+            logstore.assembler.forget(read.request_id)
+            self._logstores.read_of(logstore).cancels.append(read.request_id)
+
+    def release(self, read: PendingRead) -> None:
+        """Give back what is reserved for it."""
+        if read.reserved_bytes:
+            self._memory.release(read.reserved_bytes)
+            read.reserved_bytes = 0
+
+    def memory_freed(self) -> None:
+        while self._waiting:
+            read = self._waiting[0]
+            if read.fetch is not None:
+                if not self._try_reserve(read):
+                    return
+                self._waiting.popleft()
+                self._send_or_wait(read)
+            else:
+                self._waiting.popleft()
+
+    def credit_granted(self, logstore: Logstore) -> None:
+        waiting = logstore.waiting_reads
+        while waiting:
+            if waiting[0].fetch is None:
+                waiting.popleft()
+            elif logstore.read_credit.try_spend(1, 0):
+                self._send(waiting.popleft())
+            else:
+                return
+
+    def piece_received(self, logstore: Logstore, piece: ReadPiece) -> None:
+        read = logstore.reads_in_flight.get(piece.request_id)
+        if read is None:
+            return
+        result = logstore.assembler.take(piece)
+        if result is None:
+            return
+        del logstore.reads_in_flight[piece.request_id]
+        byte_count = sum(len(partition.records) for partition in result.partitions)
+        self._memory.resize(read.reserved_bytes, byte_count)
+        read.reserved_bytes = byte_count
+        if read.fetch is not None:
+            read.fetch.read_answered(read, result)
+
+    def stream_lost(self, logstore: Logstore) -> None:
+        lost = [*logstore.reads_in_flight.values(), *logstore.waiting_reads]
+        logstore.reads_in_flight.clear()
+        logstore.waiting_reads.clear()
+        logstore.assembler.clear()
+        logstore.read = None
+        for read in [read for read in self._waiting if read.logstore is logstore]:
+            self._waiting.remove(read)
+            lost.append(read)
+        for read in lost:
+            if read.fetch is not None:
+                self.release(read)
+                read.fetch.read_answered(read, None)
