@@ -1,0 +1,132 @@
+"""Appends: checked, given a place in the log at once, answered when they are written.
+
+Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (with the newest known leader and epoch),
+NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, INVALID_REQUIRED_ACKS, and those of the log about the batch itself. With
+acks=0 a result comes all the same: the gateway closes that client's connection when it tells of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from barnabas.channel.messages import Append, AppendResult
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.housekeeping import Housekeeping
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import Partition
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.effects import WriteEffect
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.streams import ExchangeStream, PendingAppend
+from services.logstore.core.watches import Watches
+
+_ACKS = (-1, 0, 1)
+
+
+class Appends:
+    """Every log has one write under way at most; what is appended meanwhile goes out with the next one."""
+
+    def __init__(self, replicas: Replicas, watches: Watches, housekeeping: Housekeeping, outbox: Outbox) -> None:
+        self._replicas = replicas
+        self._watches = watches
+        self._housekeeping = housekeeping
+        self._outbox = outbox
+        # Logs that were given something to write in this turn; a dict for its order.
+        self._to_write: dict[PartitionLog, None] = {}
+
+    def append(self, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
+        """Give one batch its place, or refuse it."""
+        stream.requests_handled += 1
+        partition = self._replicas.by_key.get((append.topic_id, append.partition))
+        if partition is None:
+            self._refuse(stream, append, self._replicas.error_of_absent(append.topic_id, append.partition))
+            return
+        error = partition.check_append(append.leader_epoch, append.acks)
+        if error or append.acks not in _ACKS:
+            self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
+            return
+        log = partition.log
+        result = AppendResult(append.request_id)
+        pending = PendingAppend(stream, partition, result, len(append.records))
+        outcome = log.append(memoryview(append.records), append.leader_epoch, wall_ms, pending)
+        if isinstance(outcome, ErrorCode):
+            self._refuse(stream, append, outcome)
+            if log.error is not None:
+                self._replicas.disk_failed(log, log.error)
+            return
+        result.base_offset = outcome.base_offset
+        result.log_append_time_ms = outcome.log_append_time_ms
+        result.log_start_offset = log.log_start_offset
+        result.leader_epoch = append.leader_epoch
+        result.required_offset = outcome.required_offset
+        if outcome.is_written:
+            self._succeed(pending)
+        else:
+            partition.pending.append(pending)
+            self._to_write[log] = None
+
+    def take_writes(self) -> None:
+        """Send out the writes of all logs that got something since."""
+        for log in self._to_write:
+            effect = log.take_write()
+            if effect is not None:
+                self._outbox.add_effect(effect)
+        self._to_write.clear()
+
+    def on_written(self, effect: WriteEffect) -> None:
+        """A write is done: its appends succeed, the high watermark follows, and what has gathered meanwhile is next."""
+        log = effect.log
+        done = cast("list[PendingAppend]", log.on_written(effect))
+        partition = self._replicas.by_log.get(log)
+        if partition is None:
+            return  # Taken away meanwhile: everything has been answered then.
+        self._to_write[log] = None
+        self._housekeeping.written(log)
+        if partition.leading and partition.advance_high_watermark():
+            self._watches.changed(partition)
+        for pending in done:
+            if not pending.answered:
+                self._succeed(pending)
+        waiting = partition.pending
+        while waiting and waiting[0].answered:
+            waiting.popleft()
+
+    def _succeed(self, pending: PendingAppend) -> None:
+        pending.answered = True
+        result = pending.result
+        result.committed = pending.partition.high_watermark >= result.required_offset
+        stream = pending.stream
+        stream.bytes_handled += pending.byte_count
+        self._outbox.exchange_response(stream).append_results.append(result)
+
+    def _refuse(self, stream: ExchangeStream, append: Append, error: ErrorCode) -> None:
+        result = AppendResult(append.request_id, error)
+        if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            result.leader_id, result.leader_epoch = self._replicas.newest_leader(append.topic_id, append.partition)
+        stream.bytes_handled += len(append.records)
+        self._outbox.exchange_response(stream).append_results.append(result)
+
+    def refuse_all(self, stream: ExchangeStream, appends: Iterable[Append]) -> None:
+        """This logstore is about to stop: nothing of these is written."""
+        for append in appends:
+            stream.requests_handled += 1
+            self._refuse(stream, append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
+        """Answer at once everything that is not written: under a later epoch nothing of an older one may succeed."""
+        pending, partition.pending = partition.pending, type(partition.pending)()
+        self._fail(pending, error)
+
+    def _fail(self, appends: Iterable[PendingAppend], error: ErrorCode) -> None:
+        for pending in appends:
+            if pending.answered:
+                continue
+            pending.answered = True
+            partition = pending.partition
+            result = AppendResult(pending.result.request_id, error)
+            if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                newest = self._replicas.newest_leader(partition.topic_id, partition.partition)
+                result.leader_id, result.leader_epoch = newest
+            pending.stream.bytes_handled += pending.byte_count
+            self._outbox.exchange_response(pending.stream).append_results.append(result)

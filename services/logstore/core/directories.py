@@ -1,0 +1,98 @@
+"""The log directories of this logstore together: where a new partition goes, what is checkpointed, what has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from barnabas.ports.disk import DiskError
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.checkpoints import TopicPartition
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.effects import ReplaceEffect, StorageEffect
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log_directory import LogDirectory
+
+
+class Directories:
+    """`defaults` are topic settings, in topics' own names, that a topic without overrides gets from the logstore's."""
+
+    def __init__(self, directories: Sequence[LogDirectory], defaults: Mapping[str, str], replicas: Replicas) -> None:
+        self._directories = list(directories)
+        self._defaults = dict(defaults)
+        self._replicas = replicas
+        self._by_path = {directory.path: directory for directory in self._directories}
+        self._failed: set[str] = set()
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [directory for directory in self._directories if directory.error is None]
+
+    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig | str:
+        """A topic's configuration, or what is wrong with it."""
+        return TopicConfig.from_overrides({**self._defaults, **overrides})
+
+    def of(self, log: PartitionLog) -> LogDirectory:
+        return self._by_path[log.directory.rpartition("/")[0]]
+
+    def create_log(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | None:
+        """A new log in the directory with the fewest, as in Kafka; None when no directory can take it."""
+        online = self.online
+        if not online:
+            return None
+        directory = min(online, key=lambda each: len(each.logs))
+        log = directory.create(topic_partition, topic_id, config)
+        if isinstance(log, DiskError):
+            self._replicas.disk_failures.append((directory.path, log))
+            return None
+        return log
+
+    def delete(self, log: PartitionLog, now_ms: int) -> DiskError | None:
+        """Take a log away at once, and its files somewhat later."""
+        return self._noted(log, self.of(log).delete(log.topic_partition, now_ms))
+
+    def set_aside(self, log: PartitionLog) -> DiskError | None:
+        """Take a log away and keep its files for the operator: a stray."""
+        return self._noted(log, self.of(log).set_aside(log.topic_partition))
+
+    def _noted(self, log: PartitionLog, error: DiskError | None) -> DiskError | None:
+        if error is not None:
+            self._replicas.disk_failed(log, error)
+        return error
+
+    def checkpoints(self) -> list[ReplaceEffect]:
+        """Recovery points and high watermarks of all directories, as of now."""
+        effects: list[ReplaceEffect] = []
+        for directory in self.online:
+            effects.append(directory.checkpoint_recovery_points())
+            effects.append(directory.checkpoint_high_watermarks(self.high_watermarks(directory)))
+        return effects
+
+    def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        by_name = self._replicas.by_name
+        return {key: by_name[key].high_watermark for key in directory.logs if key in by_name}
+
+    def deletions(self, now_ms: int) -> list[StorageEffect]:
+        """Removals whose delay is over."""
+        return [effect for directory in self.online for effect in directory.take_deletions(now_ms)]
+
+    def go_offline(self, path: str, error: DiskError) -> list[PartitionLog] | None:
+        """An I/O error ends the use of a directory; its logs, or None when that was known already."""
+        if path in self._failed:
+            return None
+        self._failed.add(path)
+        return [log for log, _ in self._by_path[path].go_offline(error)]
+
+    def closing_flushes(self) -> list[StorageEffect]:
+        return [effect for directory in self.online for effect in directory.closing_flushes()]
+
+    def shut_down(self, broker_epoch: int) -> list[str]:
+        """The last checkpoints and the clean-shutdown markers, by direct calls; the directories left without one."""
+        return [each.path for each in self._directories if not self._shut_down(each, broker_epoch)]
+
+    def _shut_down(self, directory: LogDirectory, broker_epoch: int) -> bool:
+        if directory.error is not None:
+            return False
+        try:
+            return directory.shut_down(self.high_watermarks(directory), broker_epoch)
+        except DiskError:
+            return False

@@ -1,0 +1,126 @@
+"""What the core wants done and said, gathered over a turn: effects in the order of their making, messages by stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.channel.assembly import split_read_result
+from barnabas.channel.credits import CreditPool
+from barnabas.channel.messages import ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
+from barnabas.cluster.messages import ControlResponse
+from barnabas.ports.disk import DiskError
+from services.logstore.core.storage.effects import StorageEffect
+from services.logstore.core.streams import ExchangeStream, ReadStream, WatchStream
+
+# Record bytes in one ReadResponse: bulk travels in chunks, so that heartbeats pass between.
+RESPONSE_BYTES_MAX = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """The messages of one turn, by stream id; the streams to end, with reasons; log directories that went offline."""
+
+    exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
+    reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
+    watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
+    controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
+    closes: list[tuple[int, str]] = field(default_factory=list)
+    offline: list[tuple[str, DiskError]] = field(default_factory=list)
+
+
+class Outbox:
+    __slots__ = ("_closes", "_controls", "_credits", "_effects", "_exchanges", "_offline", "_reads", "_watches")
+
+    def __init__(self, credit_pool: CreditPool) -> None:
+        self._credits = credit_pool
+        self._effects: list[StorageEffect] = []
+        self._exchanges: list[ExchangeStream] = []
+        self._reads: list[ReadStream] = []
+        self._watches: list[WatchStream] = []
+        self._controls: list[tuple[int, ControlResponse]] = []
+        self._closes: list[tuple[int, str]] = []
+        self._offline: list[tuple[str, DiskError]] = []
+
+    def add_effect(self, effect: StorageEffect) -> None:
+        self._effects.append(effect)
+
+    def exchange_response(self, stream: ExchangeStream) -> ExchangeResponse:
+        """This turn's message for a stream, to be filled."""
+        response = stream.response
+        if response is None:
+            response = stream.response = ExchangeResponse()
+            self._exchanges.append(stream)
+        return response
+
+    def read_response(self, stream: ReadStream) -> ReadResponse:
+        """This turn's first message for a stream; its pieces are made of `stream.results`."""
+        response = stream.response
+        if response is None:
+            response = stream.response = ReadResponse()
+            self._reads.append(stream)
+        return response
+
+    def watch_response(self, stream: WatchStream) -> WatchResponse:
+        response = stream.response
+        if response is None:
+            response = stream.response = WatchResponse()
+            self._watches.append(stream)
+        return response
+
+    def answer_control(self, session_id: int, response: ControlResponse) -> None:
+        self._controls.append((session_id, response))
+
+    def close(self, stream_id: int, reason: str) -> None:
+        self._closes.append((stream_id, reason))
+
+    def report_offline(self, path: str, error: DiskError) -> None:
+        self._offline.append((path, error))
+
+    def take_effects(self) -> list[StorageEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def take_outgoing(self) -> Outgoing:
+        """Everything to be said now, with the credit that has come free."""
+        outgoing = Outgoing(controls=self._controls, closes=self._closes, offline=self._offline)
+        self._controls, self._closes, self._offline = [], [], []
+        for stream in self._exchanges:
+            response, stream.response = stream.response, None
+            if stream.closed or response is None:
+                continue
+            self._credits.handled(stream.stream_id, stream.requests_handled, stream.bytes_handled)
+            stream.requests_handled = stream.bytes_handled = 0
+            if response.credit is None:
+                response.credit = self._credits.grants_due(stream.stream_id)
+            outgoing.exchanges.append((stream.stream_id, response))
+        for reader in self._reads:
+            reply, reader.response = reader.response, None
+            if not reader.closed and reply is not None:
+                self._take_reads(reader, reply, outgoing)
+        for watcher in self._watches:
+            states, watcher.response = watcher.response, None
+            if not watcher.closed and states is not None:
+                outgoing.watches.append((watcher.stream_id, states))
+        self._exchanges, self._reads, self._watches = [], [], []
+        return outgoing
+
+    def _take_reads(self, stream: ReadStream, response: ReadResponse, outgoing: Outgoing) -> None:
+        results, stream.results = stream.results, []
+        self._credits.handled(stream.stream_id, stream.requests_handled, 0)
+        stream.requests_handled = 0
+        if response.credit is None:
+            response.credit = self._credits.grants_due(stream.stream_id)
+        byte_count = 0
+        for result in results:
+            for piece in split_read_result(result):
+                piece_bytes = _bytes_of(piece)
+                if byte_count and byte_count + piece_bytes > RESPONSE_BYTES_MAX:
+                    outgoing.reads.append((stream.stream_id, response))
+                    response, byte_count = ReadResponse(), 0
+                response.pieces.append(piece)
+                byte_count += piece_bytes
+        outgoing.reads.append((stream.stream_id, response))
+
+
+def _bytes_of(piece: ReadPiece) -> int:
+    return sum(len(partition.records) for partition in piece.partitions)

@@ -1,0 +1,185 @@
+"""One replica's part in its partition: who leads, under which epochs, and how far the records are committed.
+
+The log knows bytes and offsets; this knows leadership. The rules are KRaft's: `leader_epoch` changes when and only
+when the leader does, `partition_epoch` with every change, and a state is stale unless its (leader_epoch,
+partition_epoch) is newer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from barnabas.channel.messages import PartitionState
+from barnabas.cluster.messages import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, PartitionMetadata
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.storage.log import PartitionLog
+
+if TYPE_CHECKING:
+    from services.logstore.core.streams import PendingAppend
+
+PartitionKey = tuple[bytes, int]
+
+
+class LeadershipChange(Enum):
+    STALE = "an older state than the one known: refused"
+    UNCHANGED = "the state known already"
+    SAME_LEADER = "a newer state of the same leader epoch: only the ISR or the replicas moved"
+    NEW_EPOCH = "a newer leader epoch: everything pending under the older one has failed"
+
+
+class Partition:
+    """A replica on this logstore. Offline means that its log directory failed: the log may not be touched any more."""
+
+    __slots__ = (
+        "epoch_start_offset",
+        "high_watermark",
+        "in_sync_replicas",
+        "key",
+        "leader_epoch",
+        "leader_id",
+        "leading",
+        "log",
+        "node_id",
+        "online",
+        "partition",
+        "partition_epoch",
+        "pending",
+        "replica_log_end_offsets",
+        "replicas",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, node_id: int, topic: str, topic_id: bytes, partition: int, log: PartitionLog) -> None:
+        self.node_id = node_id
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.key: PartitionKey = (topic_id, partition)
+        self.log = log
+        self.online = True
+        self.leading = False
+        self.leader_id = NO_LEADER
+        self.leader_epoch = NO_EPOCH
+        self.partition_epoch = NO_EPOCH
+        self.replicas: list[int] = []
+        self.in_sync_replicas: list[int] = []
+        self.high_watermark = log.log_start_offset
+        # Where the epoch began under which this replica leads.
+        self.epoch_start_offset = log.log_start_offset
+        # What each other member of the maximal ISR has confirmed by its fetches; empty while this is the only replica.
+        self.replica_log_end_offsets: dict[int, int] = {}
+        # Appended and not answered yet, in the order of their offsets.
+        self.pending: deque[PendingAppend] = deque()
+
+    # --- leadership --------------------------------------------------------------------------------------------------
+
+    def apply(self, state: PartitionMetadata) -> LeadershipChange:
+        """Take the controller's word on this partition. The caller fails what is pending when that is NEW_EPOCH."""
+        newer = (state.leader_epoch, state.partition_epoch)
+        known = (self.leader_epoch, self.partition_epoch)
+        if newer < known or state.leader_epoch < self.log.leader_epochs.latest:
+            return LeadershipChange.STALE
+        if newer == known:
+            return LeadershipChange.UNCHANGED
+        new_epoch = state.leader_epoch > self.leader_epoch
+        self.leader_id = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.partition_epoch = state.partition_epoch
+        self.replicas = state.replicas
+        self.in_sync_replicas = state.in_sync_replicas
+        self.leading = self.online and state.leader == self.node_id
+        others = [node_id for node_id in state.in_sync_replicas if node_id != self.node_id]
+        kept = {} if new_epoch else self.replica_log_end_offsets
+        self.replica_log_end_offsets = {node_id: kept.get(node_id, -1) for node_id in others}
+        if self.leading:
+            if new_epoch:
+                self.log.leader_epochs.assign(state.leader_epoch, self.log.next_offset)
+                self.epoch_start_offset = self.log.next_offset
+            self.advance_high_watermark()
+        return LeadershipChange.NEW_EPOCH if new_epoch else LeadershipChange.SAME_LEADER
+
+    def stop(self) -> None:
+        """This logstore has no part in the partition any more, until a newer LeaderAndIsr says otherwise."""
+        self.leading = False
+        self.leader_id = NO_LEADER
+
+    def fail(self) -> None:
+        """The log directory is offline, and with it this replica until the logstore is started anew."""
+        self.online = self.leading = False
+
+    def check_stop(self, leader_epoch: int) -> ErrorCode:
+        """Whether a StopReplica of `leader_epoch` still counts: deletion doesn't bump the epoch, and says so by -2."""
+        if leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH) or leader_epoch >= self.leader_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH
+
+    # --- commitment --------------------------------------------------------------------------------------------------
+
+    def advance_high_watermark(self) -> bool:
+        """HW = min log end offset over the maximal ISR; never back, nor forward under the minimum ISR. True: it moved.
+
+        The maximal ISR is the committed one and whoever is about to join it (KIP-497).
+        """
+        candidate = self.log.log_end_offset
+        if self.replica_log_end_offsets:
+            candidate = min(candidate, *self.replica_log_end_offsets.values())
+        if candidate <= self.high_watermark or not self.in_sync_replicas_at_minimum:
+            return False
+        self.high_watermark = candidate
+        return True
+
+    @property
+    def in_sync_replicas_at_minimum(self) -> bool:
+        """Kafka's effective minimum is never more than the replicas that exist."""
+        minimum = min(self.log.config.min_insync_replicas, len(self.replicas))
+        return len(self.in_sync_replicas) >= minimum
+
+    @property
+    def last_stable_offset(self) -> int:
+        """LSO = min(first unstable offset, HW); no transaction is open anywhere yet."""
+        return self.high_watermark
+
+    def knows_latest_offset(self) -> bool:
+        """Not while the high watermark is below the start of the leader's own epoch: it would seem to go back."""
+        return self.high_watermark >= self.epoch_start_offset
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def check_append(self, leader_epoch: int, acks: int) -> ErrorCode:
+        """Whether an append may be tried: the opener's epoch has to be ours (its error carries the newer one)."""
+        if self.leading and leader_epoch == self.leader_epoch:
+            if acks != -1 or self.in_sync_replicas_at_minimum:
+                return ErrorCode.NONE
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.online else ErrorCode.KAFKA_STORAGE_ERROR
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """Whether a reader may be answered: KIP-320, where -1 says nothing, then leadership."""
+        if not self.online:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
+            fenced = current_leader_epoch < self.leader_epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE if self.leading else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    # --- what others see ---------------------------------------------------------------------------------------------
+
+    def state(self) -> PartitionState:
+        """For watchers and StateQuery. The byte position only grows within one leader epoch."""
+        if not self.online:
+            return PartitionState(self.topic_id, self.partition, leader_epoch=self.leader_epoch)
+        return PartitionState(
+            topic_id=self.topic_id,
+            partition=self.partition,
+            leader_epoch=self.leader_epoch,
+            high_watermark=self.high_watermark,
+            last_stable_offset=self.last_stable_offset,
+            log_start_offset=self.log.log_start_offset,
+            high_watermark_position=self.log.byte_position_of(self.high_watermark),
+            leading=self.leading,
+            online=True,
+            in_sync_replicas_at_minimum=self.in_sync_replicas_at_minimum,
+        )

@@ -1,0 +1,100 @@
+"""Queries on the Exchange stream: offsets by time (ListOffsets), and how a partition is.
+
+Errors of an offset query: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH,
+UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, KAFKA_STORAGE_ERROR. Of a state query: UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.channel.messages import OffsetAnswer, OffsetQuery, StateAnswer, StateQuery
+from barnabas.ports.disk import DiskError
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import Partition
+from services.logstore.core.reads import READ_COMMITTED
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.storage.timestamp_lookup import LATEST, Decompress, TimestampLookup
+from services.logstore.core.streams import ExchangeStream
+
+
+@dataclass(slots=True, eq=False)
+class _PendingQuery:
+    """A query that reads batches to find its answer."""
+
+    stream: ExchangeStream
+    request_id: int
+    partition: Partition
+    lookup: TimestampLookup
+
+
+class Queries:
+    def __init__(self, replicas: Replicas, outbox: Outbox, decompress: Decompress) -> None:
+        """`decompress` opens the one batch that holds a timestamp; see `timestamp_lookup`."""
+        self._replicas = replicas
+        self._outbox = outbox
+        self._decompress = decompress
+        self._pending: dict[ReadEffect, _PendingQuery] = {}
+
+    def query_state(self, stream: ExchangeStream, query: StateQuery) -> None:
+        stream.requests_handled += 1
+        partition = self._replicas.by_key.get((query.topic_id, query.partition))
+        if partition is None:
+            answer = StateAnswer(query.request_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            answer = StateAnswer(query.request_id, ErrorCode.NONE, partition.state())
+        self._outbox.exchange_response(stream).state_answers.append(answer)
+
+    def query_offset(self, stream: ExchangeStream, query: OffsetQuery) -> None:
+        stream.requests_handled += 1
+        partition = self._replicas.by_key.get((query.topic_id, query.partition))
+        if partition is None:
+            self._refuse(stream, query.request_id, self._replicas.error_of_absent(query.topic_id, query.partition))
+            return
+        error = partition.check_leader_epoch(query.current_leader_epoch)
+        if not error and query.timestamp == LATEST and not partition.knows_latest_offset():
+            error = ErrorCode.OFFSET_NOT_AVAILABLE
+        if error:
+            self._refuse(stream, query.request_id, error)
+            return
+        only_stable = query.isolation_level == READ_COMMITTED
+        upto_offset = partition.last_stable_offset if only_stable else partition.high_watermark
+        lookup = partition.log.lookup_timestamp(query.timestamp, upto_offset, self._decompress)
+        self._go_on(_PendingQuery(stream, query.request_id, partition, lookup), None)
+
+    def _go_on(self, pending: _PendingQuery, data: bytes | None) -> None:
+        """Take a lookup to its next read, or to its end. A generator begins by being sent None."""
+        try:
+            effect = next(pending.lookup) if data is None else pending.lookup.send(data)
+        except StopIteration as end:
+            found = end.value
+            answer = OffsetAnswer(
+                pending.request_id, ErrorCode.NONE, found.timestamp_ms, found.offset, found.leader_epoch
+            )
+            self._outbox.exchange_response(pending.stream).offset_answers.append(answer)
+            return
+        except DiskError as error:
+            self._replicas.disk_failed(pending.partition.log, error)
+            self._refuse(pending.stream, pending.request_id, ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        self._pending[effect] = pending
+        self._outbox.add_effect(effect)
+
+    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
+        """Bytes have come. False when no query waits for them."""
+        pending = self._pending.pop(effect, None)
+        if pending is None:
+            return False
+        if not pending.stream.closed:
+            self._go_on(pending, data)
+        return True
+
+    def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
+        for effect in [effect for effect, pending in self._pending.items() if pending.partition is partition]:
+            pending = self._pending.pop(effect)
+            self._refuse(pending.stream, pending.request_id, error)
+
+    def _refuse(self, stream: ExchangeStream, request_id: int, error: ErrorCode) -> None:
+        self._outbox.exchange_response(stream).offset_answers.append(OffsetAnswer(request_id, error))

@@ -1,0 +1,60 @@
+"""What this logstore hosts, and what the cluster says of the rest."""
+
+from __future__ import annotations
+
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
+from barnabas.ports.disk import DiskError
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.partition import Partition, PartitionKey
+from services.logstore.core.storage.checkpoints import TopicPartition
+from services.logstore.core.storage.log import PartitionLog
+
+
+class Replicas:
+    """The partitions by topic id, and by name where Kafka's files need one. `broker_epoch` is -1 until registered."""
+
+    __slots__ = ("broker_epoch", "by_key", "by_log", "by_name", "cluster_id", "disk_failures", "image", "node_id")
+
+    def __init__(self, node_id: int, cluster_id: str) -> None:
+        self.node_id = node_id
+        self.cluster_id = cluster_id
+        self.broker_epoch = -1
+        self.image = ClusterImage()
+        self.by_key: dict[PartitionKey, Partition] = {}
+        self.by_name: dict[TopicPartition, Partition] = {}
+        self.by_log: dict[PartitionLog, Partition] = {}
+        # Found in this step and to be acted on at its end, when no room is halfway through anything.
+        self.disk_failures: list[tuple[str, DiskError]] = []
+
+    def add(self, partition: Partition) -> None:
+        assert partition.key not in self.by_key
+        assert (partition.topic, partition.partition) not in self.by_name
+        self.by_key[partition.key] = partition
+        self.by_name[partition.topic, partition.partition] = partition
+        self.by_log[partition.log] = partition
+
+    def remove(self, partition: Partition) -> None:
+        del self.by_key[partition.key]
+        del self.by_name[partition.topic, partition.partition]
+        del self.by_log[partition.log]
+
+    def disk_failed(self, log: PartitionLog, error: DiskError) -> None:
+        """The directory that a log lies in can't be trusted any more."""
+        self.disk_failures.append((log.directory.rpartition("/")[0], error))
+
+    def error_of_absent(self, topic_id: bytes, partition: int) -> ErrorCode:
+        """Why a partition can't be served that isn't hosted here: known elsewhere, or not known at all."""
+        known = self.image.partition(topic_id, partition) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def newest_leader(self, topic_id: bytes, partition: int) -> tuple[int, int]:
+        """The newest known (leader id, leader epoch), -1 where unknown: what a refusal tells the gateway (KIP-951)."""
+        leader_id, leader_epoch = NO_LEADER, NO_EPOCH
+        hosted = self.by_key.get((topic_id, partition))
+        if hosted is not None:
+            leader_id, leader_epoch = hosted.leader_id, hosted.leader_epoch
+        known = self.image.partition(topic_id, partition)
+        if known is not None and (known.leader_epoch, known.leader) > (leader_epoch, leader_id):
+            leader_id, leader_epoch = known.leader, known.leader_epoch
+        return leader_id, leader_epoch

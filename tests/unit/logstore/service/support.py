@@ -1,0 +1,276 @@
+"""A host for the core, as the shell is one: a model disk, effects carried out at once or held back, answers collected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+from barnabas.channel.messages import (
+    Append,
+    AppendResult,
+    ExchangeRequest,
+    ExchangeResponse,
+    Hello,
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionState,
+    Read,
+    ReadPartition,
+    ReadRequest,
+    ReadResult,
+    StateAnswer,
+    StateQuery,
+    WatchedPartition,
+    WatchRequest,
+)
+from barnabas.channel.assembly import ReadAssembler
+from barnabas.cluster.messages import (
+    ControlRequest,
+    ControlResponse,
+    LeaderAndIsr,
+    PartitionMetadata,
+    StopReplica,
+    StopReplicaPartition,
+    TopicMetadata,
+    UpdateMetadata,
+)
+from barnabas.ports.disk import DiskError
+from barnabas.wire.record_batch import Record, build_batch, iterate_headers
+from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
+from services.logstore.core.outbox import Outgoing
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.effects import StorageEffect, execute
+from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from tests.sim.disk_model import DiskModel
+
+NODE_ID = 1
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+BROKER_EPOCH = 40
+CONTROLLER_EPOCH = 5
+WALL_MS = 1_700_000_000_000
+TOPIC = "orders"
+TOPIC_ID = bytes(range(16))
+
+EXCHANGE, READ, WATCH = 1, 2, 3
+
+
+def batch(records_count: int = 1, *, value_bytes: int = 20, timestamp_ms: int = WALL_MS) -> bytes:
+    return build_batch([Record(b"k", b"v" * value_bytes, timestamp_ms + index) for index in range(records_count)])
+
+
+def topic(
+    leader_epoch: int = 0,
+    partition_epoch: int = 0,
+    *,
+    partitions: int = 1,
+    leader: int = NODE_ID,
+    name: str = TOPIC,
+    topic_id: bytes = TOPIC_ID,
+    replicas: list[int] | None = None,
+    in_sync_replicas: list[int] | None = None,
+    configs: Mapping[str, str] | None = None,
+) -> TopicMetadata:
+    """A topic whose partitions are all in one state."""
+    states = [
+        PartitionMetadata(
+            number, leader, leader_epoch, partition_epoch, replicas or [NODE_ID], in_sync_replicas or [NODE_ID]
+        )
+        for number in range(partitions)
+    ]
+    return TopicMetadata(name, topic_id, dict(configs or {}), states)
+
+
+class Host:
+    """One logstore. Effects run at the end of a turn, unless `holds_effects`: then `run_effects` does it."""
+
+    def __init__(self, disk: DiskModel | None = None, *, directories: int = 1, **config: object) -> None:
+        self.disk = disk or DiskModel()
+        self.holds_effects = False
+        self.held: list[StorageEffect] = []
+        self.now_ms = 0
+        self.out = Outgoing()
+        self._sequence = count(1)
+        self._request_ids = count(1)
+        self._unique = count()
+        self._assembler = ReadAssembler()
+        self.read_results: dict[int, ReadResult] = {}
+        paths = [f"/data{number}" for number in range(directories)]
+        self.log_directories = [self._open_directory(path) for path in paths]
+        loaded: list[OpenedPartition] = []
+        for directory in self.log_directories:
+            loaded += directory.load(lambda _: TopicConfig(), 0)
+        self.core = LogstoreCore(
+            LogstoreConfig(NODE_ID, CLUSTER_ID, **config),  # type: ignore[arg-type]
+            self.log_directories,
+            loaded,
+            lambda codec, data, limit: None,
+        )
+        self.core.on_registered(BROKER_EPOCH)
+
+    def _open_directory(self, path: str) -> LogDirectory:
+        directory = LogDirectory.open(
+            self.disk,
+            path,
+            cluster_id=CLUSTER_ID,
+            node_id=NODE_ID,
+            kernel_boot_id="boot-1",
+            new_directory_id=path.encode().ljust(16, b"0"),
+            unique_name=lambda: f"{next(self._unique):032x}",
+        )
+        assert isinstance(directory, LogDirectory)
+        return directory
+
+    # --- turns ---
+
+    def turn(self) -> Outgoing:
+        """One turn of the host; what the core said in it."""
+        self.core.step(self.now_ms, WALL_MS)
+        self.held += self.core.take_effects()
+        if not self.holds_effects:
+            self.run_effects()
+        return self.collect()
+
+    def run_effects(self) -> None:
+        """Carry out everything held, and what follows from it."""
+        while self.held:
+            self.run_effect(self.held[0])
+            if not self.holds_effects:
+                self.held += self.core.take_effects()
+
+    def run_effect(self, effect: StorageEffect) -> None:
+        self.held.remove(effect)
+        try:
+            outcome: bytes | DiskError = execute(self.disk, effect)
+        except DiskError as error:
+            outcome = error
+        self.core.on_io_done(effect, outcome)
+
+    def collect(self) -> Outgoing:
+        self.out = out = self.core.take_outgoing()
+        for _, response in out.reads:
+            for piece in response.pieces:
+                result = self._assembler.take(piece)
+                if result is not None:
+                    self.read_results[result.request_id] = result
+        return out
+
+    def settle(self) -> list[Outgoing]:
+        """Turns until nothing is left to be done."""
+        said = [self.turn()]
+        while self.core.has_work or self.held:
+            said.append(self.turn())
+        return said
+
+    # --- control ---
+
+    def command(
+        self,
+        body: LeaderAndIsr | StopReplica | UpdateMetadata,
+        *,
+        controller_epoch: int = CONTROLLER_EPOCH,
+        broker_epoch: int = BROKER_EPOCH,
+    ) -> ControlRequest:
+        return ControlRequest(
+            next(self._sequence),
+            controller_epoch,
+            broker_epoch,
+            leader_and_isr=body if isinstance(body, LeaderAndIsr) else None,
+            stop_replica=body if isinstance(body, StopReplica) else None,
+            update_metadata=body if isinstance(body, UpdateMetadata) else None,
+        )
+
+    def control(self, body: LeaderAndIsr | StopReplica | UpdateMetadata, **epochs: int) -> ControlResponse:
+        """Have one command carried out in a turn of its own."""
+        request = self.command(body, **epochs)
+        self.core.on_control(7, request)
+        (session_id, response), *others = self.turn().controls
+        assert (session_id, response.sequence, others) == (7, request.sequence, [])
+        return response
+
+    def lead(self, *topics: TopicMetadata, full: bool = False) -> ControlResponse:
+        return self.control(LeaderAndIsr(full, list(topics) or [topic()]))
+
+    def stop_replica(self, leader_epoch: int = -2, *, delete: bool = True) -> ControlResponse:
+        return self.control(StopReplica([StopReplicaPartition(TOPIC, TOPIC_ID, 0, leader_epoch, delete)]))
+
+    # --- streams ---
+
+    def greet(self, *stream_ids: int) -> None:
+        """Open streams of the kinds EXCHANGE, READ and WATCH (ids of one kind are equal modulo 10)."""
+        hello = Hello(CLUSTER_ID, "test")
+        for stream_id in stream_ids:
+            match stream_id % 10:
+                case 1:
+                    self.core.on_exchange(stream_id, ExchangeRequest(hello))
+                case 2:
+                    self.core.on_read(stream_id, ReadRequest(hello))
+                case _:
+                    self.core.on_watch(stream_id, WatchRequest(hello))
+        self.turn()
+
+    def append_request(
+        self, records: bytes | None = None, *, leader_epoch: int = 0, acks: int = -1, partition: int = 0
+    ) -> Append:
+        return Append(next(self._request_ids), TOPIC_ID, partition, leader_epoch, acks, records or batch())
+
+    def send(self, *appends: Append, stream_id: int = EXCHANGE) -> None:
+        self.core.on_exchange(stream_id, ExchangeRequest(appends=list(appends)))
+
+    def append(self, records: bytes | None = None, **fields: int) -> AppendResult:
+        """One append, in a turn of its own, to its result."""
+        request = self.append_request(records, **fields)
+        self.send(request)
+        (result,) = append_results(self.turn())
+        assert result.request_id == request.request_id
+        return result
+
+    def read(
+        self, *partitions: ReadPartition, bytes_max: int = 1 << 20, isolation_level: int = 0, stream_id: int = READ
+    ) -> ReadResult:
+        request_id = next(self._request_ids)
+        asked = list(partitions) or [fetch()]
+        self.core.on_read(stream_id, ReadRequest(reads=[Read(request_id, bytes_max, isolation_level, asked)]))
+        self.settle()
+        return self.read_results.pop(request_id)
+
+    def query_offset(self, timestamp: int, *, current_leader_epoch: int = -1, partition: int = 0) -> OffsetAnswer:
+        query = OffsetQuery(next(self._request_ids), TOPIC_ID, partition, current_leader_epoch, 0, timestamp)
+        self.core.on_exchange(EXCHANGE, ExchangeRequest(offset_queries=[query]))
+        ((_, response),) = self.turn().exchanges
+        (answer,) = response.offset_answers
+        return answer
+
+    def query_state(self, partition: int = 0) -> StateAnswer:
+        query = StateQuery(next(self._request_ids), TOPIC_ID, partition)
+        self.core.on_exchange(EXCHANGE, ExchangeRequest(state_queries=[query]))
+        ((_, response),) = self.turn().exchanges
+        (answer,) = response.state_answers
+        return answer
+
+    def watch(self, partition: int = 0, *, stream_id: int = WATCH) -> list[PartitionState]:
+        self.core.on_watch(stream_id, WatchRequest(watches=[WatchedPartition(TOPIC_ID, partition)]))
+        return states(self.turn(), stream_id)
+
+
+def fetch(
+    offset: int = 0, *, partition: int = 0, bytes_max: int = 1 << 20, current_leader_epoch: int = -1
+) -> ReadPartition:
+    return ReadPartition(TOPIC_ID, partition, current_leader_epoch, offset, bytes_max)
+
+
+def exchange(out: Outgoing, stream_id: int = EXCHANGE) -> ExchangeResponse:
+    (response,) = [response for id_, response in out.exchanges if id_ == stream_id]
+    return response
+
+
+def append_results(out: Outgoing, stream_id: int = EXCHANGE) -> list[AppendResult]:
+    return [result for id_, response in out.exchanges if id_ == stream_id for result in response.append_results]
+
+
+def states(out: Outgoing, stream_id: int = WATCH) -> list[PartitionState]:
+    return [state for id_, response in out.watches if id_ == stream_id for state in response.states]
+
+
+def offsets(records: object) -> list[int]:
+    """The base offsets of the batches in a read's records."""
+    return [header.base_offset for _, header in iterate_headers(records)]  # type: ignore[arg-type]
