@@ -16,7 +16,7 @@ from barnabas.wire.schema import wire
 
 @dataclass(slots=True)
 class InitProducerIdRequest:
-    transactional_id: str | None = wire("string", nullable="0+")
+    transactional_id: str | None = wire("string", nullable="0+", default=None)
     transaction_timeout_ms: int = wire("int32")
     producer_id: int = wire("int64", "3+", default=-1)
     producer_epoch: int = wire("int16", "3+", default=-1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import importlib.resources
 import io
 import re
 import uuid
@@ -28,6 +29,9 @@ with warnings.catch_warnings():
     KAFKA_PYTHON = [
         importlib.import_module(f"kafka.protocol.{name}") for name in ("producer", "consumer", "admin", "metadata")
     ]
+
+KAFKA_JSON = importlib.resources.files("kafka.protocol.schemas.resources")
+"""Kafka's own message JSON, of which kafka-python carries a copy."""
 
 NAMES_OF_KAFKA_PYTHON = {
     "cluster_authorized_operations": "authorized_operations",
