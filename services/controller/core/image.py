@@ -254,6 +254,11 @@ class ControllerImage:
             ],
         )
 
+    def known_node_ids(self) -> frozenset[int]:
+        """Logstores that are registered now or once were."""
+        remembered = [int(member_id) for role, member_id in self.members if role is Role.LOGSTORE]
+        return frozenset([*remembered, *self.logstores])
+
     def unclaimed_chunks(self) -> list[bytes]:
         """Ids of topics that have chunks but neither a record nor a deletion: left by a creation that broke off."""
         return [each for each in self.chunks if each not in self.topics_by_id and each not in self.deletions]

@@ -1,0 +1,261 @@
+"""MembershipClient: how gateways and purgatory pods hear from the active controller, and ask it for things.
+
+The active controller is found by its election key in etcd. One subscription is open to it at any time and brings
+UpdateMetadata; it moves with the election. Requests wait until an active controller is connected, within their
+deadline; one whose answer is lost after it was sent is answered REQUEST_TIMED_OUT and never sent again: it may be
+done already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TypeVar
+
+import grpc
+import grpc.aio
+
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    CreateTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    UpdateMetadata,
+)
+from barnabas.ports.etcd import Snapshot
+from barnabas.runtime.etcd import EtcdClient
+from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.wire.errors import ErrorCode
+from protos.controller.v1 import membership_pb2 as pb
+from protos.controller.v1 import membership_pb2_grpc as rpc
+
+if TYPE_CHECKING:
+    from protos.controller.v1.membership_pb2_grpc import MembershipAsyncStub
+
+Answer = TypeVar("Answer")
+
+HEARTBEAT_MS = 500
+SILENCE_MS_MAX = 3000
+_BACKOFF_MS_MIN = 50
+_BACKOFF_MS_MAX = 1000
+# A request's own timeout is the controller's to keep; this much later nobody waits for its answer any more.
+_ANSWER_MARGIN_MS = 2000
+_ALLOCATE_TIMEOUT_MS = 5000
+
+CHANNEL_OPTIONS: list[tuple[str, int]] = [
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", _BACKOFF_MS_MIN),
+    ("grpc.min_reconnect_backoff_ms", _BACKOFF_MS_MIN),
+    ("grpc.max_reconnect_backoff_ms", _BACKOFF_MS_MAX),
+    # A full UpdateMetadata of a large cluster.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class _Controller:
+    """The channel to one incarnation of an active controller; closed when it is retired and nobody uses it any more.
+
+    (Closing a channel cancels its calls, and whoever awaits one would take that for a cancellation of its own.)
+    """
+
+    __slots__ = ("_retired", "_users", "channel", "create_revision", "stub")
+
+    def __init__(self, address: str, create_revision: int) -> None:
+        self.create_revision = create_revision
+        self.channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self.stub: MembershipAsyncStub = rpc.MembershipStub(self.channel)
+        self._users = 0
+        self._retired = False
+
+    async def __aenter__(self) -> _Controller:
+        self._users += 1
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        self._users -= 1
+        if self._retired and self._users == 0:
+            await self.channel.close(None)
+
+    async def retire(self) -> None:
+        async with self:
+            self._retired = True
+
+
+class MembershipClient:
+    """One per pod. `subscribe` runs as long as the pod does; requests may be made meanwhile, concurrently."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, now_ms: Callable[[], int]) -> None:
+        """`now_ms` is the monotonic clock that `last_heard_ms` is on."""
+        self._etcd = etcd
+        self._keys = keys
+        self._now_ms = now_ms
+        self._controller: _Controller | None = None
+        # Set, and replaced by another, when the active controller is a different one.
+        self._moved = asyncio.Event()
+        self._applied_revision = -1
+        self._applied = asyncio.Event()
+        self._heartbeat = 0
+        # When the active controller last said anything on the subscription; -1: never.
+        self.last_heard_ms = -1
+
+    def acknowledge(self, revision: int) -> None:
+        """This pod answers by `revision` from now on, in all its processors."""
+        self._applied_revision = max(self._applied_revision, revision)
+        self._applied.set()
+
+    async def subscribe(self, role: Role, pod_id: str, on_update: Callable[[UpdateMetadata], None]) -> None:
+        """Follow the active controller for ever, calling `on_update` with all it publishes: a full update first."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_election())
+            tasks.create_task(self._keep_subscribed(role, pod_id, on_update))
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        """Answered when leaders and gateways know the topics, or with REQUEST_TIMED_OUT: they may yet come to exist."""
+        message = to_proto(request, pb.CreateTopicsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.CreateTopics(message, timeout=timeout_s), request.timeout_ms, repeatable=False
+        )
+        if answer is not None:
+            return from_proto(CreateTopicsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        results = [CreateTopicResult(topic.topic, bytes(16), code, code.message) for topic in request.topics]
+        return CreateTopicsResponse(results, revision=-1)
+
+    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        """Answered when gateways have forgotten the topics, or with REQUEST_TIMED_OUT: they may yet be deleted."""
+        message = to_proto(request, pb.DeleteTopicsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.DeleteTopics(message, timeout=timeout_s), request.timeout_ms, repeatable=False
+        )
+        if answer is not None:
+            return from_proto(DeleteTopicsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        results = [DeleteTopicResult(topic.topic, topic.topic_id, code, code.message) for topic in request.topics]
+        return DeleteTopicsResponse(results, revision=-1)
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        """A block of producer ids that nobody else has. Repeated at will: a block whose answer is lost stays unused."""
+        message = to_proto(request, pb.AllocateProducerIdsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.AllocateProducerIds(message, timeout=timeout_s),
+            _ALLOCATE_TIMEOUT_MS,
+            repeatable=True,
+        )
+        if answer is not None:
+            return from_proto(AllocateProducerIdsResponse, answer)
+        return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
+
+    async def _follow_election(self) -> None:
+        async with aclosing(self._etcd.watch(self._keys.election)) as changes:
+            async for change in changes:
+                if isinstance(change, Snapshot):
+                    found = [key_value for key_value in change.key_values if key_value.key == self._keys.election]
+                    elected = found[0] if found else None
+                else:
+                    last = change.events[-1]
+                    elected = None if last.deleted else last.key_value
+                # Without an active controller the last one stays known: it may be about to be elected again.
+                if elected is not None:
+                    record = decode_registration(Role.CONTROLLER, elected.value)
+                    assert isinstance(record, ControllerRegistration)
+                    await self._move_to(record.address, elected.create_revision)
+
+    async def _move_to(self, address: str, create_revision: int) -> None:
+        before = self._controller
+        if before is not None and before.create_revision == create_revision:
+            return
+        self._controller = _Controller(address, create_revision)
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+        if before is not None:
+            await before.retire()
+
+    async def _keep_subscribed(self, role: Role, pod_id: str, on_update: Callable[[UpdateMetadata], None]) -> None:
+        wait_ms = _BACKOFF_MS_MIN
+        while True:
+            controller, moved = self._controller, self._moved
+            if controller is None:
+                await moved.wait()
+                continue
+            heard_ms = self.last_heard_ms
+            conversation = asyncio.ensure_future(self._converse(controller, role, pod_id, on_update))
+            move = asyncio.ensure_future(moved.wait())
+            try:
+                await asyncio.wait([conversation, move], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                move.cancel()
+                conversation.cancel()
+                outcome = (await asyncio.gather(conversation, return_exceptions=True))[0]
+            if isinstance(outcome, Exception) and not isinstance(outcome, (grpc.aio.AioRpcError, TimeoutError)):
+                raise outcome
+            wait_ms = _BACKOFF_MS_MIN if self.last_heard_ms != heard_ms else min(wait_ms * 2, _BACKOFF_MS_MAX)
+            if not moved.is_set():
+                await asyncio.sleep(wait_ms / 1000)
+
+    async def _converse(
+        self, controller: _Controller, role: Role, pod_id: str, on_update: Callable[[UpdateMetadata], None]
+    ) -> None:
+        """One subscription, until it ends or falls silent."""
+        async with controller:
+            call = controller.stub.Subscribe(self._requests(role, pod_id))
+            try:
+                while True:
+                    async with asyncio.timeout(SILENCE_MS_MAX / 1000):
+                        response = await call.read()
+                    if not isinstance(response, pb.SubscribeResponse):
+                        return
+                    self.last_heard_ms = self._now_ms()
+                    if response.HasField("update"):
+                        on_update(from_proto(UpdateMetadata, response.update))
+            finally:
+                call.cancel()
+
+    async def _requests(self, role: Role, pod_id: str) -> AsyncIterator[pb.SubscribeRequest]:
+        yield pb.SubscribeRequest(role=role.value, pod_id=pod_id, applied_revision=self._applied_revision)
+        while True:
+            self._applied.clear()
+            try:
+                async with asyncio.timeout(HEARTBEAT_MS / 1000):
+                    await self._applied.wait()
+            except TimeoutError:
+                pass
+            self._heartbeat += 1
+            yield pb.SubscribeRequest(applied_revision=self._applied_revision, heartbeat=self._heartbeat)
+
+    async def _ask(
+        self,
+        send: Callable[[MembershipAsyncStub, float], Awaitable[Answer]],
+        timeout_ms: int,
+        *,
+        repeatable: bool,
+    ) -> Answer | None:
+        """None: no answer, and (unless nothing was sent) nobody knows whether it was done."""
+        deadline_ms = self._now_ms() + max(0, timeout_ms) + _ANSWER_MARGIN_MS
+        while (remaining_s := (deadline_ms - self._now_ms()) / 1000) > 0:
+            controller, moved = self._controller, self._moved
+            try:
+                if controller is None:
+                    async with asyncio.timeout(remaining_s):
+                        await moved.wait()
+                    continue
+                async with controller:
+                    async with asyncio.timeout(min(remaining_s, _BACKOFF_MS_MAX / 1000)):
+                        await controller.channel.channel_ready()
+                    return await send(controller.stub, remaining_s)
+            except TimeoutError:
+                continue
+            except grpc.aio.AioRpcError as error:
+                # FAILED_PRECONDITION: not active, so it has done nothing; the election key will say who is.
+                if error.code() is not grpc.StatusCode.FAILED_PRECONDITION and not repeatable:
+                    return None
+            await asyncio.sleep(_BACKOFF_MS_MIN / 1000)
+        return None

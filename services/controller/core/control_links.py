@@ -1,0 +1,233 @@
+"""What each logstore has been told on its control stream, and what of it it has done.
+
+A stream begins with everything: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; then come changes.
+Nothing is told before the node's partitions have their leader epochs for its present registration, so that a restarted
+logstore never leads under the epoch it led before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from barnabas.cluster.messages import (
+    EPOCH_DURING_DELETE,
+    ControlRequest,
+    ControlResponse,
+    LeaderAndIsr,
+    StopReplica,
+    StopReplicaPartition,
+    TopicMetadata,
+    UpdateMetadata,
+)
+from barnabas.wire.errors import ErrorCode
+from services.controller.core.effects import ConnectControl, DisconnectControl, Effect, SendControl
+from services.controller.core.image import Changes, ControllerImage
+from services.controller.core.metadata import full_update
+
+# A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
+ANSWER_TIMEOUT_MS = 30_000
+
+
+@dataclass(slots=True, frozen=True)
+class _Sent:
+    """A command not answered yet; `leadership_revision` of a LeaderAndIsr, `deleted_topic_id` of a StopReplica."""
+
+    sequence: int
+    sent_ms: int
+    leadership_revision: int = -1
+    deleted_topic_id: bytes = b""
+
+
+@dataclass(slots=True)
+class ControlLink:
+    """The stream to one registration of a logstore."""
+
+    node_id: int
+    broker_epoch: int
+    control_address: str
+    data_address: str
+    connected: bool = False
+    # Connected at least once: only then does its silence prove anything.
+    known_alive: bool = False
+    told_everything: bool = False
+    last_sequence: int = 0
+    unanswered: deque[_Sent] = field(default_factory=deque)
+    # Leaders and ISRs are applied there as of this revision of the image.
+    leadership_revision: int = -1
+    deleted_topic_ids: set[bytes] = field(default_factory=set)
+    # By topic id and partition: what the logstore answered last, where it was an error.
+    partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)
+
+
+class ControlLinks:
+    def __init__(self, image: ControllerImage) -> None:
+        self._image = image
+        self.by_node: dict[int, ControlLink] = {}
+
+    def follow_registrations(self) -> list[Effect]:
+        """A link for every registration, and none for any other."""
+        effects: list[Effect] = []
+        registered = self._image.logstores
+        for link in list(self.by_node.values()):
+            current = registered.get(link.node_id)
+            if current is None or current.epoch != link.broker_epoch:
+                effects.append(self._close(link))
+        for node_id, each in sorted(registered.items()):
+            if node_id not in self.by_node:
+                link = ControlLink(node_id, each.epoch, each.record.control_address, each.record.data_address)
+                self.by_node[node_id] = link
+                effects.append(_connect(link))
+        return effects
+
+    def close_all(self) -> list[Effect]:
+        return [self._close(link) for link in list(self.by_node.values())]
+
+    def _close(self, link: ControlLink) -> Effect:
+        del self.by_node[link.node_id]
+        return DisconnectControl(link.node_id, link.broker_epoch)
+
+    def find(self, node_id: int, broker_epoch: int) -> ControlLink | None:
+        """The link, unless it belongs to another registration by now."""
+        link = self.by_node.get(node_id)
+        return link if link is not None and link.broker_epoch == broker_epoch else None
+
+    def on_connected(self, link: ControlLink) -> None:
+        self.on_disconnected(link)
+        link.connected = link.known_alive = True
+
+    def on_disconnected(self, link: ControlLink) -> None:
+        link.connected = link.told_everything = False
+        link.last_sequence = 0
+        link.unanswered.clear()
+        link.leadership_revision = -1
+        link.partition_errors.clear()
+
+    def on_response(self, link: ControlLink, response: ControlResponse) -> None:
+        """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped."""
+        if not link.unanswered or link.unanswered[0].sequence != response.sequence:
+            return
+        sent = link.unanswered.popleft()
+        if response.error_code != ErrorCode.NONE:
+            return
+        failed = {(each.topic_id, each.partition): each.error_code for each in response.partition_errors}
+        if sent.deleted_topic_id:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if all(error_code == unknown for error_code in failed.values()):
+                link.deleted_topic_ids.add(sent.deleted_topic_id)
+        elif sent.leadership_revision >= 0:
+            link.leadership_revision = sent.leadership_revision
+            link.partition_errors.update(failed)
+
+    def tell_everything(self, link: ControlLink, controller_epoch: int, now_ms: int) -> list[Effect]:
+        """The beginning of a stream."""
+        image = self._image
+        link.told_everything = True
+        topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
+        leader_and_isr = LeaderAndIsr(full=True, topics=[topic for topic in topics if topic.partitions])
+        effects = [self._send(link, controller_epoch, now_ms, leader_and_isr)]
+        for topic_id in image.deletions:
+            effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
+        effects.append(self._send(link, controller_epoch, now_ms, full_update(image, controller_epoch)))
+        return effects
+
+    def tell_changes(
+        self, changes: Changes, update: UpdateMetadata | None, controller_epoch: int, now_ms: int
+    ) -> list[Effect]:
+        """What a batch means to each logstore that has heard the beginning."""
+        effects: list[Effect] = []
+        for link in self.by_node.values():
+            link.deleted_topic_ids.intersection_update(self._image.deletions)
+            if not link.told_everything:
+                continue
+            for topic_id in changes.deleted_topics:
+                effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
+            topics = self._changed_topics(link, changes)
+            if topics:
+                leader_and_isr = LeaderAndIsr(full=False, topics=topics)
+                effects.append(self._send(link, controller_epoch, now_ms, leader_and_isr))
+            if update is not None:
+                effects.append(self._send(link, controller_epoch, now_ms, update))
+        return effects
+
+    def _changed_topics(self, link: ControlLink, changes: Changes) -> list[TopicMetadata]:
+        image = self._image
+        committed = [image.topics_by_id[each] for each in changes.topics if each in image.topics_by_id]
+        topics = []
+        for topic in committed:
+            metadata = image.topic_metadata(topic, link.node_id)
+            if metadata.partitions:
+                topics.append(metadata)
+                # What it answers now stands for all partitions of the topic.
+                for partition in metadata.partitions:
+                    link.partition_errors.pop((topic.topic_id, partition.partition), None)
+        return topics
+
+    def _tell_deletion(self, link: ControlLink, topic_id: bytes, controller_epoch: int, now_ms: int) -> list[Effect]:
+        deletion = self._image.deletions.get(topic_id)
+        if deletion is None or topic_id in link.deleted_topic_ids:
+            return []
+        partitions = [
+            StopReplicaPartition(deletion.topic, topic_id, number, EPOCH_DURING_DELETE, delete=True)
+            for number, partition in self._image.partitions(topic_id)
+            if link.node_id in partition.replicas
+        ]
+        if not partitions:
+            return []
+        return [self._send(link, controller_epoch, now_ms, StopReplica(partitions), deleted_topic_id=topic_id)]
+
+    def _send(
+        self,
+        link: ControlLink,
+        controller_epoch: int,
+        now_ms: int,
+        body: LeaderAndIsr | StopReplica | UpdateMetadata,
+        deleted_topic_id: bytes = b"",
+    ) -> Effect:
+        link.last_sequence += 1
+        leadership_revision = self._image.revision if isinstance(body, LeaderAndIsr) else -1
+        link.unanswered.append(_Sent(link.last_sequence, now_ms, leadership_revision, deleted_topic_id))
+        request = ControlRequest(
+            sequence=link.last_sequence,
+            controller_epoch=controller_epoch,
+            broker_epoch=link.broker_epoch,
+            leader_and_isr=body if isinstance(body, LeaderAndIsr) else None,
+            stop_replica=body if isinstance(body, StopReplica) else None,
+            update_metadata=body if isinstance(body, UpdateMetadata) else None,
+        )
+        return SendControl(link.node_id, link.broker_epoch, request)
+
+    def reconnect_unresponsive(self, now_ms: int) -> list[Effect]:
+        """A new stream to whoever has left a command unanswered for too long."""
+        effects: list[Effect] = []
+        for link in self.by_node.values():
+            if link.unanswered and now_ms >= link.unanswered[0].sent_ms + ANSWER_TIMEOUT_MS:
+                self.on_disconnected(link)
+                effects += [DisconnectControl(link.node_id, link.broker_epoch), _connect(link)]
+        return effects
+
+    def due_ms(self) -> int | None:
+        """When `reconnect_unresponsive` next has something to do."""
+        sent = [link.unanswered[0].sent_ms for link in self.by_node.values() if link.unanswered]
+        return min(sent) + ANSWER_TIMEOUT_MS if sent else None
+
+    def leaders_know(self, topic_id: bytes, revision: int) -> bool:
+        """Every partition has a leader that leads it, as of `revision` at least."""
+        for number, partition in self._image.partitions(topic_id):
+            link = self.by_node.get(partition.leader)
+            if link is None or link.leadership_revision < revision or (topic_id, number) in link.partition_errors:
+                return False
+        return True
+
+    def deletion_waits_for(self, topic_id: bytes) -> list[int]:
+        """The logstores that have not deleted their replicas of a topic under deletion."""
+        nodes = {node_id for _, partition in self._image.partitions(topic_id) for node_id in partition.replicas}
+        return sorted(each for each in nodes if not self._has_deleted(each, topic_id))
+
+    def _has_deleted(self, node_id: int, topic_id: bytes) -> bool:
+        link = self.by_node.get(node_id)
+        return link is not None and topic_id in link.deleted_topic_ids
+
+
+def _connect(link: ControlLink) -> ConnectControl:
+    return ConnectControl(link.node_id, link.broker_epoch, link.control_address, link.data_address)

@@ -1,0 +1,300 @@
+"""Controller: all that happens to a controller goes in through `on_*`, all that it wants done comes out as effects.
+
+The shell feeds it the etcd watch (image), its lease, the outcome of Txns, the control streams, the subscriptions and
+the requests; every method returns the effects to carry out, in order. Standby controllers are fed the same and keep the
+same image, so that taking over is one Txn. What is decided is decided on the image and written by one Txn at a time:
+leader elections first, then requests in their order, then what can wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role
+from barnabas.cluster.messages import ControlResponse
+from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
+from barnabas.wire.errors import ErrorCode
+from services.controller.core.candidacy import Candidacy
+from services.controller.core.control_links import ControlLinks
+from services.controller.core.effects import (
+    ActiveChanged,
+    Effect,
+    EndSubscription,
+    PublishMetadata,
+    Reject,
+    RevokeLease,
+)
+from services.controller.core.image import Changes, ControllerImage
+from services.controller.core.journal import Journal
+from services.controller.core.known_members import note_members
+from services.controller.core.leader_elections import elect_leaders
+from services.controller.core.metadata import full_update, incremental_update
+from services.controller.core.requests import Request, Requests
+from services.controller.core.subscriptions import Subscriber, Subscriptions
+from services.controller.core.topic_creation import TopicDefaults
+from services.controller.core.topic_deletion import finish_deletion, remove_unclaimed_chunks
+from services.controller.core.writes import OPERATIONS_MAX, Write
+
+# Members that have been gone for long are looked for this often.
+_TIDY_MS = 60_000
+
+
+class Controller:
+    def __init__(
+        self,
+        keys: Keys,
+        registration: ControllerRegistration,
+        defaults: TopicDefaults,
+        new_topic_id: Callable[[], bytes],
+        new_cluster_id: Callable[[], str],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        """`new_topic_id` gives 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
+        self.image = ControllerImage(keys)
+        self.journal = Journal(self.image)
+        self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id)
+        self.links = ControlLinks(self.image)
+        self.subscriptions = Subscriptions()
+        self._requests = Requests(
+            self.image, defaults, new_topic_id, self.links.leaders_know, self.subscriptions.gateways_know
+        )
+        self._wall_ms = wall_ms
+        self._effects: list[Effect] = []
+        self._active = False
+        # Topics whose leaders have to be looked at, because they or a logstore changed.
+        self._electable: dict[bytes, None] = {}
+        self._request_in_flight = False
+        self._members_due = False
+        # Whether a replica of a deleted topic may have gone since we looked.
+        self._deletions_due = False
+        self._unclaimed_due = False
+        self._tidy_ms = 0
+
+    @property
+    def active(self) -> bool:
+        return self._active
+
+    @property
+    def ready(self) -> bool:
+        """Knows the cluster, and is active or stands by for the one that is."""
+        return self._active or (self.image.loaded and self.image.election is not None)
+
+    def on_lease(self, lease: int, deadline_ms: int, now_ms: int) -> list[Effect]:
+        """A lease granted or renewed. `deadline_ms` counts from when that was sent."""
+        self.candidacy.on_lease(lease, deadline_ms)
+        return self._turn(now_ms)
+
+    def on_image(self, change: Snapshot | WatchBatch, now_ms: int) -> list[Effect]:
+        """What the watch of the whole prefix brings: everything first, then changes, in order."""
+        if isinstance(change, Snapshot):
+            self.image.load(change)
+            self._follow_election(now_ms)
+            if self._active:
+                self._begin_again()
+        else:
+            changes = self.image.apply(change)
+            was_active = self._active
+            self._follow_election(now_ms)
+            if self._active and was_active:
+                self._follow(changes, now_ms)
+        return self._turn(now_ms)
+
+    def on_txn_result(self, txn_id: int, result: TxnResult, now_ms: int) -> list[Effect]:
+        self.candidacy.on_result(txn_id, result, now_ms)
+        if not self.journal.on_result(txn_id, result, self.candidacy.elected_at):
+            self.candidacy.depose(now_ms)
+        return self._turn(now_ms)
+
+    def on_txn_ambiguous(self, txn_id: int, now_ms: int) -> list[Effect]:
+        self.candidacy.on_ambiguous(txn_id, now_ms)
+        self.journal.on_ambiguous(txn_id, now_ms)
+        return self._turn(now_ms)
+
+    def on_txn_refused(self, txn_id: int, reason: str, now_ms: int) -> list[Effect]:
+        self.candidacy.on_refused(txn_id, now_ms)
+        self.journal.on_refused(txn_id, reason, now_ms)
+        return self._turn(now_ms)
+
+    def on_control_connected(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+        link = self.links.find(node_id, broker_epoch)
+        if link is not None:
+            self.links.on_connected(link)
+        return self._turn(now_ms)
+
+    def on_control_disconnected(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+        link = self.links.find(node_id, broker_epoch)
+        if link is not None:
+            self.links.on_disconnected(link)
+        return self._turn(now_ms)
+
+    def on_control_response(
+        self, node_id: int, broker_epoch: int, response: ControlResponse, now_ms: int
+    ) -> list[Effect]:
+        link = self.links.find(node_id, broker_epoch)
+        if link is not None:
+            if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
+                self.candidacy.depose(now_ms)
+            else:
+                self.links.on_response(link, response)
+                self._deletions_due = True
+        return self._turn(now_ms)
+
+    def on_peer_gone(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+        """A logstore that was connected, and now nobody listens at its addresses: no need to wait for its lease."""
+        link = self.links.find(node_id, broker_epoch)
+        registered = self.image.logstores.get(node_id)
+        if self._active and link is not None and link.known_alive and not link.connected and registered is not None:
+            self._effects.append(RevokeLease(registered.lease))
+        return self._turn(now_ms)
+
+    def on_subscribed(self, subscriber_id: int, role: Role, pod_id: str, now_ms: int) -> list[Effect]:
+        """The id is the shell's, never used twice."""
+        self._follow_election(now_ms)
+        if self._active:
+            self.subscriptions.by_id[subscriber_id] = Subscriber(role, pod_id)
+            update = full_update(self.image, self.candidacy.controller_epoch)
+            self._effects.append(PublishMetadata(update, subscriber_id))
+        else:
+            self._effects.append(EndSubscription(subscriber_id))
+        return self._turn(now_ms)
+
+    def on_acknowledged(self, subscriber_id: int, applied_revision: int, now_ms: int) -> list[Effect]:
+        subscriber = self.subscriptions.by_id.get(subscriber_id)
+        if subscriber is not None:
+            subscriber.applied_revision = applied_revision
+        return self._turn(now_ms)
+
+    def on_unsubscribed(self, subscriber_id: int, now_ms: int) -> list[Effect]:
+        self.subscriptions.by_id.pop(subscriber_id, None)
+        return self._turn(now_ms)
+
+    def on_request(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
+        """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
+        self._follow_election(now_ms)
+        if self._active:
+            self._requests.add(request_id, request, now_ms)
+        else:
+            self._effects.append(Reject(request_id, untouched=True))
+        return self._turn(now_ms)
+
+    def on_tick(self, now_ms: int) -> list[Effect]:
+        """Time has passed: call at `due_ms`, at the latest."""
+        return self._turn(now_ms)
+
+    def due_ms(self, now_ms: int) -> int | None:
+        """When something is to be done though nothing happens; None: nothing is."""
+        dues = [self.candidacy.due_ms(now_ms)]
+        if self._active:
+            dues += [self.journal.due_ms(), self.links.due_ms(), self._requests.due_ms(), self._tidy_ms]
+        return min((due for due in dues if due is not None), default=None)
+
+    def _turn(self, now_ms: int) -> list[Effect]:
+        """What follows from all that is known; ends every `on_*`."""
+        self._follow_election(now_ms)
+        if self._active:
+            self._effects += self.links.reconnect_unresponsive(now_ms)
+            if now_ms >= self._tidy_ms:
+                self._tidy_ms = now_ms + _TIDY_MS
+                self._members_due = True
+            self._write(now_ms)
+            self._tell_everything_where_due(now_ms)
+            self._effects += self._requests.answers(now_ms)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _follow_election(self, now_ms: int) -> None:
+        claim = self.candidacy.step(now_ms)
+        if claim is not None:
+            self._effects.append(claim)
+        if self.candidacy.active and not self._active:
+            self._active = True
+            self._effects.append(ActiveChanged(True, self.candidacy.controller_epoch))
+            self._unclaimed_due = True
+            self._begin_again()
+        elif self._active and not self.candidacy.active:
+            self._resign()
+
+    def _resign(self) -> None:
+        self._active = False
+        self.journal.abandon()
+        self._request_in_flight = False
+        self._effects += self._requests.abandon()
+        self._effects += self.links.close_all()
+        self._effects += [EndSubscription(subscriber_id) for subscriber_id in self.subscriptions.by_id]
+        self.subscriptions.by_id.clear()
+        self._effects.append(ActiveChanged(False, self.candidacy.controller_epoch))
+
+    def _begin_again(self) -> None:
+        """The image is new: every stream and subscription starts with everything."""
+        self._electable = dict.fromkeys(self.image.chunks)
+        self._members_due = self._deletions_due = True
+        self._effects += self.links.close_all()
+        self._effects += self.links.follow_registrations()
+        if self.subscriptions.by_id:
+            self._effects.append(PublishMetadata(full_update(self.image, self.candidacy.controller_epoch)))
+
+    def _follow(self, changes: Changes, now_ms: int) -> None:
+        """Pass on what a batch changed."""
+        if changes.logstores:
+            self._electable = dict.fromkeys(self.image.chunks)
+            self._effects += self.links.follow_registrations()
+        else:
+            self._electable |= changes.topics
+        self._members_due |= changes.members
+        self._deletions_due = True
+        controller_epoch = self.candidacy.controller_epoch
+        update = incremental_update(self.image, changes, controller_epoch)
+        self._effects += self.links.tell_changes(changes, update, controller_epoch, now_ms)
+        if update is not None and self.subscriptions.by_id:
+            self._effects.append(PublishMetadata(update))
+
+    def _write(self, now_ms: int) -> None:
+        """Finish the Txn in flight, if the image shows it; begin the next."""
+        if self.journal.take_committed() and self._request_in_flight:
+            self._request_in_flight = False
+            self._requests.on_step_committed()
+        if self.journal.idle:
+            writes = self._next_writes()
+            if writes:
+                self._effects.append(self.journal.submit(writes, self.candidacy.elected_at))
+        else:
+            again = self.journal.retry(self.candidacy.elected_at, now_ms)
+            if again is not None:
+                self._effects.append(again)
+
+    def _next_writes(self) -> Sequence[Write]:
+        elections = elect_leaders(self.image, self._electable)
+        if elections:
+            return elections
+        self._electable.clear()
+        step, answers = self._requests.next_step()
+        self._effects += answers
+        if step:
+            self._request_in_flight = True
+            return step
+        return self._writes_that_can_wait()
+
+    def _writes_that_can_wait(self) -> Sequence[Write]:
+        if self._members_due:
+            noted = note_members(self.image, self._wall_ms())
+            if noted:
+                return noted[:OPERATIONS_MAX]
+            self._members_due = False
+        if self._deletions_due:
+            for topic_id in self.image.deletions:
+                if not self.links.deletion_waits_for(topic_id):
+                    return finish_deletion(self.image, topic_id)[:OPERATIONS_MAX]
+            self._deletions_due = False
+        if self._unclaimed_due:
+            unclaimed = remove_unclaimed_chunks(self.image)
+            if unclaimed:
+                return unclaimed[:OPERATIONS_MAX]
+            self._unclaimed_due = False
+        return []
+
+    def _tell_everything_where_due(self, now_ms: int) -> None:
+        if self._electable:
+            return
+        for link in self.links.by_node.values():
+            if link.connected and not link.told_everything:
+                self._effects += self.links.tell_everything(link, self.candidacy.controller_epoch, now_ms)

@@ -1,0 +1,168 @@
+"""The cluster as operators are told of it: every node, dead or alive, and every problem in one line each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from barnabas.cluster.keys import Role
+from barnabas.cluster.messages import NO_LEADER
+from barnabas.wire.errors import ErrorCode
+from services.controller.core.controller import Controller
+from services.controller.core.known_members import registered_members
+
+# Without one of each nobody can produce.
+_INDISPENSABLE = (Role.LOGSTORE, Role.GATEWAY, Role.PURGATORY)
+_LISTED_MAX = 20
+
+
+@dataclass(slots=True, frozen=True)
+class NodeDescription:
+    role: Role
+    member_id: str
+    addresses: dict[str, str]
+    alive: bool
+    # The create revision of the registration; -1 when there is none.
+    epoch: int
+    incarnation: str
+    # Of a logstore: the partitions it leads.
+    leaders: int
+    # Of a logstore its control stream, of a gateway or purgatory pod its subscription.
+    connected: bool
+    # Wall clock; 0 while it is alive.
+    down_since_ms: int
+
+
+def describe_nodes(controller: Controller) -> list[NodeDescription]:
+    """By role, then by id."""
+    image = controller.image
+    leaders = Counter(
+        partition.leader for topic_id in image.topics_by_id for _, partition in image.partitions(topic_id)
+    )
+    nodes: dict[tuple[Role, str], NodeDescription] = {}
+    for (role, member_id), record in image.members.items():
+        nodes[role, member_id] = NodeDescription(
+            role=role,
+            member_id=member_id,
+            addresses=record.addresses,
+            alive=False,
+            epoch=-1,
+            incarnation="",
+            leaders=0,
+            connected=False,
+            down_since_ms=record.down_since_ms,
+        )
+    for role, member_id, addresses, epoch in registered_members(image):
+        nodes[role, member_id] = NodeDescription(
+            role=role,
+            member_id=member_id,
+            addresses=addresses,
+            alive=True,
+            epoch=epoch,
+            incarnation=_incarnation(controller, role, member_id),
+            leaders=leaders[int(member_id)] if role is Role.LOGSTORE else 0,
+            connected=_connected(controller, role, member_id),
+            down_since_ms=0,
+        )
+    order = list(Role)
+    return sorted(nodes.values(), key=lambda node: (order.index(node.role), _natural(node.member_id)))
+
+
+def describe_problems(controller: Controller) -> list[str]:
+    """Empty when the cluster is healthy."""
+    nodes = describe_nodes(controller)
+    problems = [*_dead_nodes(nodes), *_missing_roles(nodes), *_disconnected_nodes(nodes)]
+    offline = offline_partitions(controller)
+    if offline:
+        problems.append(f"{offline} partition{'s have' if offline > 1 else ' has'} no leader")
+    problems += _failed_partitions(controller)
+    for topic_id, deletion in controller.image.deletions.items():
+        waits_for = ", ".join(str(node_id) for node_id in controller.links.deletion_waits_for(topic_id))
+        if waits_for:
+            problems.append(f"the deletion of topic {deletion.topic} waits for logstore {waits_for}")
+    if controller.journal.refusal:
+        problems.append(f"etcd refuses to write: {controller.journal.refusal}")
+    problems += [f"{key} in etcd is unreadable: {why}" for key, why in controller.image.unreadable.items()]
+    if len(problems) > _LISTED_MAX:
+        problems = [*problems[:_LISTED_MAX], f"and {len(problems) - _LISTED_MAX} more"]
+    return problems
+
+
+def offline_partitions(controller: Controller, topic_id: bytes | None = None) -> int:
+    """Partitions without a leader, of one topic or of all."""
+    image = controller.image
+    topic_ids = image.topics_by_id if topic_id is None else [topic_id]
+    return sum(partition.leader == NO_LEADER for each in topic_ids for _, partition in image.partitions(each))
+
+
+def _dead_nodes(nodes: list[NodeDescription]) -> list[str]:
+    problems = []
+    for node in nodes:
+        if not node.alive:
+            since = ""
+            if node.down_since_ms:
+                moment = datetime.fromtimestamp(node.down_since_ms / 1000, tz=UTC)
+                since = f" since {moment:%Y-%m-%d %H:%M:%S} UTC"
+            problems.append(f"{node.role.value} {node.member_id} is down{since}: start it")
+    return problems
+
+
+def _missing_roles(nodes: list[NodeDescription]) -> list[str]:
+    known = {node.role for node in nodes}
+    return [f"no {role.value} has ever registered: start one" for role in _INDISPENSABLE if role not in known]
+
+
+def _disconnected_nodes(nodes: list[NodeDescription]) -> list[str]:
+    problems = []
+    for node in nodes:
+        if node.alive and not node.connected:
+            match node.role:
+                case Role.LOGSTORE:
+                    control = node.addresses.get("control", "")
+                    problems.append(f"logstore {node.member_id} does not answer at its control address {control}")
+                case Role.GATEWAY | Role.PURGATORY:
+                    problems.append(f"{node.role.value} {node.member_id} does not follow the controller's metadata")
+                case Role.CONTROLLER:
+                    pass
+    return problems
+
+
+def _failed_partitions(controller: Controller) -> list[str]:
+    problems = []
+    for link in controller.links.by_node.values():
+        for (topic_id, partition), error_code in link.partition_errors.items():
+            topic = controller.image.topics_by_id.get(topic_id)
+            if topic is not None:
+                name = ErrorCode(error_code).name if error_code in ErrorCode else str(error_code)
+                problems.append(f"partition {topic.topic}-{partition} failed on logstore {link.node_id}: {name}")
+    return problems
+
+
+def _incarnation(controller: Controller, role: Role, member_id: str) -> str:
+    image = controller.image
+    match role:
+        case Role.LOGSTORE:
+            return image.logstores[int(member_id)].record.incarnation
+        case Role.GATEWAY:
+            return image.gateways[member_id].record.incarnation
+        case Role.PURGATORY:
+            return image.purgatories[member_id].record.incarnation
+        case Role.CONTROLLER:
+            return image.controllers[member_id].record.incarnation
+
+
+def _connected(controller: Controller, role: Role, member_id: str) -> bool:
+    match role:
+        case Role.LOGSTORE:
+            link = controller.links.by_node.get(int(member_id))
+            return link is not None and link.connected
+        case Role.CONTROLLER:
+            return True
+        case Role.GATEWAY | Role.PURGATORY:
+            return controller.subscriptions.follows(role, member_id)
+
+
+def _natural(member_id: str) -> tuple[int, str]:
+    """2 before 10."""
+    return (int(member_id), "") if member_id.isdigit() else (0, member_id)

@@ -1,0 +1,47 @@
+"""UpdateMetadata: the image as gateways, purgatory pods and logstores are told of it."""
+
+from __future__ import annotations
+
+from barnabas.cluster.messages import Broker, Purgatory, UpdateMetadata
+from services.controller.core.image import Changes, ControllerImage
+
+
+def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata:
+    topics = [image.topic_metadata(topic) for topic in image.topics.values()]
+    return UpdateMetadata(
+        revision=image.revision,
+        full=True,
+        cluster_id=image.cluster_id,
+        controller_epoch=controller_epoch,
+        brokers=_brokers(image),
+        purgatories=_purgatories(image),
+        topics=topics,
+    )
+
+
+def incremental_update(image: ControllerImage, changes: Changes, controller_epoch: int) -> UpdateMetadata | None:
+    """None when the changes are nothing to members: a chunk of a topic that is not committed yet, a gateway."""
+    topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
+    if not (topics or changes.deleted_topics or changes.members):
+        return None
+    return UpdateMetadata(
+        revision=image.revision,
+        full=False,
+        cluster_id=image.cluster_id,
+        controller_epoch=controller_epoch,
+        brokers=_brokers(image),
+        purgatories=_purgatories(image),
+        topics=[image.topic_metadata(topic) for topic in topics],
+        deleted_topic_ids=list(changes.deleted_topics),
+    )
+
+
+def _brokers(image: ControllerImage) -> list[Broker]:
+    return [
+        Broker(node_id, registered.record.data_address, registered.epoch, registered.record.rack)
+        for node_id, registered in sorted(image.logstores.items())
+    ]
+
+
+def _purgatories(image: ControllerImage) -> list[Purgatory]:
+    return [Purgatory(pod_id, registered.record.address) for pod_id, registered in sorted(image.purgatories.items())]

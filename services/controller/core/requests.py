@@ -1,0 +1,212 @@
+"""Requests of members: which are taken up, what they write, and what their answers wait for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, assert_never
+
+from barnabas.cluster.keys import ProducerIdsRecord
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    CreateTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from barnabas.wire.errors import ErrorCode
+from services.controller.core.effects import Effect, Reject, Respond, Response
+from services.controller.core.image import ControllerImage
+from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
+from services.controller.core.topic_deletion import delete_topics
+from services.controller.core.writes import Write, pack, put
+
+Request: TypeAlias = CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
+
+PRODUCER_ID_BLOCK = 1000
+_ALLOCATE_TIMEOUT_MS = 5000
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request being answered: what the answer will say, and what has to be so before it is given."""
+
+    request_id: int
+    deadline_ms: int
+    response: Response
+    # Topics whose leaders have to lead them.
+    created_topic_ids: list[bytes] = field(default_factory=list)
+    gateways_must_know: bool = True
+    # The revision that makes the answer true; -1 while it is not written.
+    revision: int = -1
+
+
+@dataclass(slots=True)
+class _Job:
+    """The Txns of one request, in order."""
+
+    steps: deque[list[Write]]
+    waiting: Waiting
+
+
+class Requests:
+    """One request is written at a time, in the order of arrival; any number may wait to be answered."""
+
+    def __init__(
+        self,
+        image: ControllerImage,
+        defaults: TopicDefaults,
+        new_topic_id: Callable[[], bytes],
+        leaders_know: Callable[[bytes, int], bool],
+        gateways_know: Callable[[int], bool],
+    ) -> None:
+        self._image = image
+        self._defaults = defaults
+        self._new_topic_id = new_topic_id
+        self._leaders_know = leaders_know
+        self._gateways_know = gateways_know
+        self._queue: deque[tuple[int, Request, int]] = deque()
+        self._job: _Job | None = None
+        self._waiting: dict[int, Waiting] = {}
+
+    def add(self, request_id: int, request: Request, now_ms: int) -> None:
+        timeout_ms = _ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
+        self._queue.append((request_id, request, now_ms + max(0, timeout_ms)))
+
+    def next_step(self) -> tuple[list[Write], list[Effect]]:
+        """What to write next for requests, none when there is nothing; and answers that need no writing."""
+        effects: list[Effect] = []
+        while self._job is None and self._queue:
+            request_id, request, deadline_ms = self._queue.popleft()
+            waiting, writes = self._decide(request_id, request, deadline_ms)
+            if writes:
+                self._job = _Job(deque(pack(writes)), waiting)
+                self._waiting[request_id] = waiting
+            else:
+                effects.append(Respond(request_id, waiting.response))
+        return (self._job.steps[0] if self._job is not None else []), effects
+
+    def on_step_committed(self) -> None:
+        job = self._job
+        assert job is not None
+        job.steps.popleft()
+        if not job.steps:
+            job.waiting.revision = self._image.revision
+            self._job = None
+
+    def answers(self, now_ms: int) -> list[Effect]:
+        """Answers to everything that has become true, or whose time is over."""
+        effects: list[Effect] = []
+        for waiting in list(self._waiting.values()):
+            if self._fulfilled(waiting):
+                effects.append(Respond(waiting.request_id, _at_revision(waiting.response, waiting.revision)))
+            elif now_ms >= waiting.deadline_ms:
+                effects.append(Respond(waiting.request_id, self._timed_out(waiting)))
+            else:
+                continue
+            del self._waiting[waiting.request_id]
+        expired = [each for each in self._queue if now_ms >= each[2]]
+        for each in expired:
+            self._queue.remove(each)
+            effects.append(Respond(each[0], _not_done(each[1])))
+        return effects
+
+    def abandon(self) -> list[Effect]:
+        """Nothing is answered here any more; only what was not begun has certainly changed nothing."""
+        effects: list[Effect] = [Reject(request_id, untouched=True) for request_id, _, _ in self._queue]
+        effects += [Reject(request_id, untouched=False) for request_id in self._waiting]
+        self._queue.clear()
+        self._waiting.clear()
+        self._job = None
+        return effects
+
+    def due_ms(self) -> int | None:
+        """The next deadline."""
+        deadlines = [each.deadline_ms for each in self._waiting.values()] + [each[2] for each in self._queue]
+        return min(deadlines, default=None)
+
+    def _decide(self, request_id: int, request: Request, deadline_ms: int) -> tuple[Waiting, list[Write]]:
+        image = self._image
+        match request:
+            case CreateTopicsRequest():
+                creation = create_topics(image, request, self._defaults, self._new_topic_id)
+                created = [topic.topic_id for topic in creation.created]
+                response = CreateTopicsResponse(creation.results, image.revision)
+                return Waiting(request_id, deadline_ms, response, created), creation.writes
+            case DeleteTopicsRequest():
+                deletion = delete_topics(image, request)
+                return (
+                    Waiting(request_id, deadline_ms, DeleteTopicsResponse(deletion.results, image.revision)),
+                    deletion.writes,
+                )
+            case AllocateProducerIdsRequest():
+                first = image.next_producer_id
+                block = AllocateProducerIdsResponse(ErrorCode.NONE, first, PRODUCER_ID_BLOCK)
+                record = ProducerIdsRecord(first + PRODUCER_ID_BLOCK)
+                waiting = Waiting(request_id, deadline_ms, block, gateways_must_know=False)
+                return waiting, [put(image.keys.producer_ids, record)]
+            case _:
+                assert_never(request)
+
+    def _fulfilled(self, waiting: Waiting) -> bool:
+        revision = waiting.revision
+        if revision < 0:
+            return False
+        if waiting.gateways_must_know and not self._gateways_know(revision):
+            return False
+        return all(self._leaders_know(topic_id, revision) for topic_id in waiting.created_topic_ids)
+
+    def _timed_out(self, waiting: Waiting) -> Response:
+        """What is not true by the deadline, and may become so, has timed out; a gateway that is behind does not count."""
+        response = waiting.response
+        code = ErrorCode.REQUEST_TIMED_OUT
+        match response:
+            case CreateTopicsResponse():
+                created = [
+                    replace(result, error_code=code, error_message=code.message)
+                    if result.error_code == ErrorCode.NONE and not self._led(result.topic_id, waiting.revision)
+                    else result
+                    for result in response.results
+                ]
+                return CreateTopicsResponse(created, waiting.revision)
+            case DeleteTopicsResponse():
+                deleted = [
+                    replace(result, error_code=code, error_message=code.message)
+                    if result.error_code == ErrorCode.NONE and waiting.revision < 0
+                    else result
+                    for result in response.results
+                ]
+                return DeleteTopicsResponse(deleted, waiting.revision)
+            case AllocateProducerIdsResponse():
+                return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
+            case _:
+                assert_never(response)
+
+    def _led(self, topic_id: bytes, revision: int) -> bool:
+        return revision >= 0 and self._leaders_know(topic_id, revision)
+
+
+def _at_revision(response: Response, revision: int) -> Response:
+    if isinstance(response, AllocateProducerIdsResponse):
+        return response
+    return replace(response, revision=revision)
+
+
+def _not_done(request: Request) -> Response:
+    """The answer to a request whose time was over before its turn came."""
+    code = ErrorCode.REQUEST_TIMED_OUT
+    match request:
+        case CreateTopicsRequest():
+            not_created = [CreateTopicResult(each.topic, NO_TOPIC_ID, code, code.message) for each in request.topics]
+            return CreateTopicsResponse(not_created, revision=-1)
+        case DeleteTopicsRequest():
+            not_deleted = [DeleteTopicResult(each.topic, each.topic_id, code, code.message) for each in request.topics]
+            return DeleteTopicsResponse(not_deleted, revision=-1)
+        case AllocateProducerIdsRequest():
+            return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
+        case _:
+            assert_never(request)
