@@ -184,7 +184,7 @@ class DiskModel:
     def make_directory(self, path: str) -> None:
         self._check("make_directory", path)
         directory = self._root
-        for name in path.strip("/").split("/"):
+        for name in filter(None, path.split("/")):
             node = directory.entries.get(name)
             if node is None:
                 node = _DirectoryNode()
@@ -218,15 +218,15 @@ class DiskModel:
 
     def _directory(self, operation: str, path: str) -> _DirectoryNode:
         node: _FileNode | _DirectoryNode | None = self._root
-        for name in path.strip("/").split("/"):
+        for name in filter(None, path.split("/")):
             node = node.entries.get(name) if isinstance(node, _DirectoryNode) else None
         if not isinstance(node, _DirectoryNode):
             raise DiskError(DiskErrorKind.NOT_FOUND, operation, path)
         return node
 
     def _parent(self, operation: str, path: str) -> tuple[_DirectoryNode, str]:
-        parent, _, name = path.rstrip("/").rpartition("/")
-        return (self._directory(operation, parent) if parent else self._root), name
+        parent, _, name = path.rpartition("/")
+        return self._directory(operation, parent), name
 
     def _lose_in(self, directory: _DirectoryNode, random: Random) -> None:
         survivors = random.randint(0, len(directory.unflushed))

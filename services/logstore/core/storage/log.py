@@ -71,11 +71,14 @@ class PartitionLog:
         next_offset: int,
         recovery_point: int,
         snapshot_offset: int,
+        is_durable: bool,
         closed_segments: list[tuple[Segment, int]],
     ) -> None:
-        """Made by `recovery.open_log`. `snapshot_offset` is that of the newest snapshot of producers on the disk (0:
-        none is needed); `closed_segments` are those, with their end offsets, that are not known to be durable as a
-        whole, oldest first.
+        """Made by `recovery.open_log`.
+
+        `snapshot_offset` is that of the newest snapshot of producers on the disk (0: none is needed). `is_durable` says
+        that the names of the files are. `closed_segments` are those, with their end offsets, that are not known to be
+        durable as a whole, oldest first.
         """
         self._disk = disk
         self.directory = directory
@@ -98,12 +101,13 @@ class PartitionLog:
         self._snapshot_offset = snapshot_offset
         self._snapshots: list[SmallWrite] = []
         self._other_files: list[DiskFile] = []
-        self._directory_changed = recovery_point == 0
+        self._directory_changed = not is_durable
         self._closed_segments = closed_segments
 
     def flush_along(self, file: DiskFile) -> None:
-        """Have `file`, which is the log's but holds none of its batches, flushed with the first flush."""
+        """Have a new `file`, which is the log's but holds none of its batches, flushed with the next flush."""
         self._other_files.append(file)
+        self._directory_changed = True
 
     # --- appends ---
 
@@ -288,14 +292,17 @@ class PartitionLog:
     # --- flushes ---
 
     def take_flush(self, now_ms: int) -> FlushEffect | None:
-        """A flush that is due: of closed segments, or of everything when flush.ms has passed. To be asked for every
-        second or so and after writes. Its outcome goes to `on_flushed` or `fail`.
+        """A flush that is due: of closed segments, of everything when flush.ms has passed, of what a crash left behind.
+
+        To be asked for every second or so and after writes. Its outcome goes to `on_flushed` or `fail`.
         """
         if self._flush_in_flight is not None or self.error is not None:
             return None
         if self._last_flush_ms < 0:
             self._last_flush_ms = now_ms
-        if self.log_end_offset > self.recovery_point and now_ms - self._last_flush_ms >= self.config.flush_ms:
+        unflushed_messages = self.log_end_offset - self.recovery_point
+        flush_ms_passed = now_ms - self._last_flush_ms >= self.config.flush_ms
+        if unflushed_messages >= self.config.flush_messages or (unflushed_messages > 0 and flush_ms_passed):
             upto_offset = self.log_end_offset
         else:
             upto_offset = max((end for _, end in self._closed_segments if end <= self.log_end_offset), default=-1)
@@ -311,7 +318,8 @@ class PartitionLog:
         """
         assert self.is_idle
         assert self.error is None
-        if self._snapshot_offset == self.recovery_point == self.log_end_offset and not self.leader_epochs.unsaved:
+        is_durable = self._snapshot_offset == self.recovery_point == self.log_end_offset
+        if is_durable and not self.leader_epochs.unsaved and not self._directory_changed:
             return None
         self.segments.active.seal()
         self._add_snapshot()

@@ -38,7 +38,8 @@ class DirectoryRefusal:
 class OpenedPartition:
     """`high_watermark` is the last one that was written down, 0 if none was; the log may be shorter after a crash.
 
-    `topic_id` is None when its file is missing or torn: a power cut came before the first flush.
+    `topic_id` is None when its file is missing or torn: a power cut came before the first flush. Whoever knows the id
+    records it then (`LogDirectory.record_topic_id`).
     """
 
     topic_partition: TopicPartition
@@ -81,7 +82,7 @@ class LogDirectory:
         unique_name: Callable[[], str],
     ) -> LogDirectory | DirectoryRefusal:
         """Make or check `meta.properties`, and take the clean-shutdown marker away. Raises DiskError."""
-        disk.make_directory(path)
+        _make_durably(disk, path)
         identity = _identify(disk, path, DirectoryIdentity(cluster_id, node_id, new_directory_id))
         if isinstance(identity, DirectoryRefusal):
             return identity
@@ -113,8 +114,11 @@ class LogDirectory:
                 )
                 self.logs[topic_partition] = opened.log
                 high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
-                topic_id = self._read_topic_id(entry.name)
+                topic_id = self._read_topic_id(opened.log)
                 found.append(OpenedPartition(topic_partition, topic_id, high_watermark, opened))
+        if not self.was_shut_down_cleanly:
+            # Recovery takes some recovery points back; the next crash must not find the old ones.
+            execute(self._disk, self.checkpoint_recovery_points())
         return found
 
     def _take_marker(self) -> None:
@@ -140,9 +144,14 @@ class LogDirectory:
         offsets = checkpoints.parse_offsets(self._disk.read_file(path)) if self._disk.exists(path) else None
         return {} if offsets is None else offsets
 
-    def _read_topic_id(self, name: str) -> bytes | None:
-        path = f"{self.path}/{name}/{checkpoints.PARTITION_METADATA}"
-        return checkpoints.parse_partition_metadata(self._disk.read_file(path)) if self._disk.exists(path) else None
+    def _read_topic_id(self, log: PartitionLog) -> bytes | None:
+        path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
+        if not self._disk.exists(path):
+            return None
+        if not self.was_shut_down_cleanly:
+            # The process may have been killed before the first flush.
+            log.flush_along(self._disk.open(path))
+        return checkpoints.parse_partition_metadata(self._disk.read_file(path))
 
     # --- partitions ---
 
@@ -157,18 +166,25 @@ class LogDirectory:
         directory = f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
         try:
             self._disk.make_directory(directory)
-            metadata = self._disk.open(f"{directory}/{checkpoints.PARTITION_METADATA}", create=True)
+            opened = open_log(self._disk, directory, topic_partition, config, recovery_point=0, shut_down_cleanly=False)
+        except DiskError as error:
+            self.error = error
+            return error
+        self.logs[topic_partition] = opened.log
+        return self.record_topic_id(topic_partition, topic_id) or opened.log
+
+    def record_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> DiskError | None:
+        """Write `partition.metadata`: of a new partition, or of one that was found without."""
+        log = self.logs[topic_partition]
+        try:
+            metadata = self._disk.open(f"{log.directory}/{checkpoints.PARTITION_METADATA}", create=True)
             self._disk.truncate(metadata, 0)
             self._disk.write_at(metadata, 0, (checkpoints.format_partition_metadata(topic_id),))
-            log = open_log(
-                self._disk, directory, topic_partition, config, recovery_point=0, shut_down_cleanly=False
-            ).log
         except DiskError as error:
             self.error = error
             return error
         log.flush_along(metadata)
-        self.logs[topic_partition] = log
-        return log
+        return None
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:
         """Take a partition away at once, and its files after file.delete.delay.ms (see `take_deletions`): reads go on
@@ -253,6 +269,17 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     if not dash or not topic or partition is None or str(partition) != digits:
         return None
     return topic, partition
+
+
+def _make_durably(disk: Disk, path: str) -> None:
+    missing = []
+    ancestor = path
+    while ancestor and not disk.exists(ancestor):
+        missing.append(ancestor)
+        ancestor = ancestor.rpartition("/")[0]
+    disk.make_directory(path)
+    for made in missing:
+        disk.flush_directory(made.rpartition("/")[0] or "/")
 
 
 def _identify(disk: Disk, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity | DirectoryRefusal:

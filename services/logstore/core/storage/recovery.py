@@ -44,8 +44,8 @@ def open_log(
     shut_down_cleanly: bool,
 ) -> OpenedLog:
     """Open the log in `directory`, which exists; one without segments gets its first. Raises DiskError."""
-    opening = _Opening(disk, directory, config)
-    opening.open_segments(recovery_point, shut_down_cleanly)
+    opening = _Opening(disk, directory, config, recovery_point)
+    opening.open_segments(shut_down_cleanly)
     opening.remove_leftovers()
     log = PartitionLog(
         disk,
@@ -56,8 +56,9 @@ def open_log(
         opening.leader_epochs,
         opening.producers,
         next_offset=opening.next_offset,
-        recovery_point=min(recovery_point, opening.next_offset),
+        recovery_point=min(opening.recovery_point, opening.next_offset),
         snapshot_offset=opening.snapshot_offset,
+        is_durable=shut_down_cleanly,
         closed_segments=opening.closed_segments,
     )
     return OpenedLog(log, opening.scanned_bytes, opening.dropped_bytes)
@@ -66,10 +67,11 @@ def open_log(
 class _Opening:
     """One log while it is being opened: its parts as far as they are known."""
 
-    def __init__(self, disk: Disk, directory: str, config: TopicConfig) -> None:
+    def __init__(self, disk: Disk, directory: str, config: TopicConfig, recovery_point: int) -> None:
         self.disk = disk
         self.directory = directory
         self.config = config
+        self.recovery_point = recovery_point
         self.files = {entry.name: entry.byte_count for entry in disk.list(directory)}
         self.segments = LogSegments()
         self.producers = ProducerState()
@@ -81,14 +83,14 @@ class _Opening:
         self.dropped_bytes = 0
         self._directory_changed = False
 
-    def open_segments(self, recovery_point: int, shut_down_cleanly: bool) -> None:
+    def open_segments(self, shut_down_cleanly: bool) -> None:
         found = self._find_segments()
         if not found:
             segment = Segment(self.disk, self.directory, 0, 0, self.config)
             segment.create()
             self.segments.add(segment)
             return
-        suspect_index = sum(segment.base_offset <= recovery_point for segment in found[1:])
+        suspect_index = sum(segment.base_offset <= self.recovery_point for segment in found[1:])
         if not self._load_leader_epochs():
             # Epochs decide where a follower truncates: without the file they are read back from every batch.
             suspect_index = 0
@@ -168,6 +170,8 @@ class _Opening:
     def _recover(self, suspects: list[Segment]) -> None:
         """Read the suspect segments up to the first damage, and drop what follows it."""
         self.next_offset = suspects[0].base_offset
+        # Its indexes are made anew: what they were before is no longer durable, and what they become is not yet.
+        self.recovery_point = min(self.recovery_point, self.next_offset)
         self.leader_epochs.truncate_from(self.next_offset)
         self._load_producers(self.next_offset)
         if len(self.segments):

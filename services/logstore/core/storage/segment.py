@@ -193,12 +193,13 @@ class Segment:
             offsets, times = bytearray(offsets), bytearray(times)
         self._offset_index = OffsetIndex(offset_file, self.base_offset, offsets)
         self._time_index = TimeIndex(time_file, self.base_offset, times)
-        if not self._offset_index.belongs_to(self.byte_count) or not self._time_index.is_sound():
+        if not self._offset_index.belongs_to(self.byte_count) or not self._time_index.belongs_to(self.byte_count):
             for _ in self.rebuild(check_crc=False):
                 pass
             self.seal()
             for write in self.take_unsaved_indexes():
                 self._disk.write_at(write.file, write.position, (write.content,))
+                self._disk.flush(write.file)
 
     def _note_timestamp(self, max_timestamp_ms: int, last_offset: int) -> None:
         if max_timestamp_ms > self.max_timestamp()[0]:

@@ -17,12 +17,14 @@ NO_TIMESTAMP = -1
 class TimeIndex(IndexFile):
     entry_format = struct.Struct(">qI")
 
-    def is_sound(self) -> bool:
-        """Whether the content can be an index at all; if not it must be rebuilt."""
+    def belongs_to(self, log_bytes: int) -> bool:
+        """Whether this can be the index of a log of `log_bytes` that was closed; if not it must be rebuilt."""
         if len(self._entries) % ENTRY_BYTES:
             return False
-        # Kafka preallocates an open index: a crash leaves zeros at its end, which do not ascend.
-        return len(self) < 2 or self.entry(len(self) - 2)[0] < self.entry(len(self) - 1)[0]
+        # Kafka preallocates an open index: a crash leaves zeros at its end, which do not ascend. And whatever was
+        # closed has its largest timestamp for a last entry.
+        is_ascending = len(self) < 2 or self.entry(len(self) - 2)[0] < self.entry(len(self) - 1)[0]
+        return is_ascending and (len(self) > 0 or log_bytes == 0)
 
     def append_if_later(self, timestamp_ms: int, offset: int) -> None:
         """Add an entry when `timestamp_ms` is past that of the last one; nothing otherwise, since it would say
