@@ -156,7 +156,16 @@ def _convert(key: str, text: str, field_type: Any, origin: str) -> Any:
     try:
         return msgspec.convert(value, field_type, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{key}={text} ({origin}): {str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise ConfigError(f"{key}={text} ({origin}): {_allowed(field_type, error)}") from None
+
+
+def _allowed(field_type: Any, error: msgspec.ValidationError) -> str:
+    """What the field takes; msgspec tells types and bounds, but not the choices."""
+    bare_type = _without_annotation(field_type)
+    if typing.get_origin(bare_type) is typing.Literal:
+        return f"expected one of {', '.join(map(str, typing.get_args(bare_type)))}"
+    reason = str(error).removesuffix(", got `str`")
+    return reason[:1].lower() + reason[1:]
 
 
 def _without_annotation(field_type: Any) -> Any:

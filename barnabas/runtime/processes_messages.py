@@ -86,6 +86,12 @@ class MessageSocket:
         self._queue.clear()
         self.pending_bytes = 0
 
+    def finish(self) -> None:
+        """The other process has ended: deliver what it had sent, then close."""
+        while not self.closed and self._read():
+            pass
+        self.close()
+
     def _fail(self, reason: str) -> None:
         if not self.closed:
             self.close()
@@ -121,25 +127,27 @@ class MessageSocket:
                 self._queue[0] = (data[sent:], [])
         self._loop.remove_writer(self._socket)
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Take and deliver what has come; False when nothing had."""
         try:
             data, ancillary, flags, _ = self._socket.recvmsg(
                 _RECEIVE_BYTES, socket.CMSG_SPACE(FDS_MAX * 4), socket.MSG_CMSG_CLOEXEC
             )
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError as error:
             self._fail(f"receiving failed: {error}")
-            return
+            return False
         if ancillary or flags & socket.MSG_CTRUNC:
             self._received_fds.append(_descriptors(ancillary))
             if flags & socket.MSG_CTRUNC:
                 _log.warning("descriptors were lost: this process is out of them")
         if not data:
             self._fail("the other process closed its end")
-            return
+            return False
         self._received += data
         self._deliver()
+        return True
 
     def _deliver(self) -> None:
         received = self._received

@@ -345,7 +345,7 @@ class ServerStream:
     def pause(self) -> None:
         """Read no more until `resume`: the last resort, as gRPC then fills its windows and the client stops writing.
 
-        The silence of a paused stream does not count as death.
+        One message that is being read may still come. The silence of a paused stream does not count as death.
         """
         self._conversation.pause()
 

@@ -25,7 +25,7 @@ def parse(proto_class: type[Message], data: bytes) -> Message | None:
         proto.ParseFromString(data)
     except DecodeError:
         return None
-    proto.DiscardUnknownFields()  # type: ignore[attr-defined]
+    proto.DiscardUnknownFields()
     return proto
 
 

@@ -1,0 +1,126 @@
+"""The cluster's dataclasses mirror their protobuf messages, and convert both ways."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from barnabas.cluster import messages
+from barnabas.cluster.messages import (
+    Broker,
+    ControlRequest,
+    LeaderAndIsr,
+    PartitionMetadata,
+    Purgatory,
+    StopReplica,
+    StopReplicaPartition,
+    TopicMetadata,
+    UpdateMetadata,
+)
+from barnabas.runtime.protobuf import from_proto, to_proto
+from protos.controller.v1 import cluster_pb2, membership_pb2
+from protos.logstore.v1 import control_pb2
+
+DATACLASSES = {
+    name: each for name, each in inspect.getmembers(messages, inspect.isclass) if dataclasses.is_dataclass(each)
+}
+PYTHON_TYPES: dict[int, type] = {
+    FieldDescriptor.CPPTYPE_INT32: int,
+    FieldDescriptor.CPPTYPE_INT64: int,
+    FieldDescriptor.CPPTYPE_UINT32: int,
+    FieldDescriptor.CPPTYPE_UINT64: int,
+    FieldDescriptor.CPPTYPE_BOOL: bool,
+}
+
+
+def proto_class(name: str) -> type[Message]:
+    (found,) = (
+        getattr(module, name)
+        for module in (cluster_pb2, membership_pb2, control_pb2)
+        if name in module.DESCRIPTOR.message_types_by_name
+    )
+    return typing.cast("type[Message]", found)
+
+
+def expected_hint(field: FieldDescriptor) -> Any:
+    """The annotation that a dataclass must have for a field."""
+    if field.type == FieldDescriptor.TYPE_MESSAGE:
+        if field.message_type.GetOptions().map_entry:
+            return dict[str, str]
+        inner: Any = DATACLASSES[field.message_type.name]
+        return list[inner] if field.is_repeated else inner | None
+    if field.type == FieldDescriptor.TYPE_STRING:
+        inner = str
+    elif field.type == FieldDescriptor.TYPE_BYTES:
+        inner = bytes
+    else:
+        inner = PYTHON_TYPES[field.cpp_type]
+    return list[inner] if field.is_repeated else inner
+
+
+@pytest.mark.parametrize("name", DATACLASSES)
+def test_a_dataclass_mirrors_its_message_field_by_field(name: str) -> None:
+    hints = typing.get_type_hints(DATACLASSES[name])
+    assert hints == {field.name: expected_hint(field) for field in proto_class(name).DESCRIPTOR.fields}
+
+
+def sample(dataclass_type: type, number: int = 1) -> Any:
+    """A value of a dataclass without a single default in it."""
+
+    def of(hint: Any) -> Any:
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is list:
+            return [of(arguments[0]), of(arguments[0])]
+        if origin is dict:
+            return {"retention.ms": "1", "cleanup.policy": "delete"}
+        if origin is types.UnionType:
+            return of(arguments[0])
+        if dataclasses.is_dataclass(hint):
+            return sample(typing.cast("type", hint), number + 1)
+        return {int: number, bool: True, str: f"s{number}", bytes: b"b%d" % number}[hint]
+
+    return dataclass_type(**{name: of(hint) for name, hint in typing.get_type_hints(dataclass_type).items()})
+
+
+@pytest.mark.parametrize("name", [name for name in DATACLASSES if name != "ControlRequest"])
+def test_a_value_converts_there_and_back(name: str) -> None:
+    value = sample(DATACLASSES[name])
+    proto = to_proto(value, proto_class(name))
+    again = proto_class(name).FromString(proto.SerializeToString())
+    assert from_proto(DATACLASSES[name], again) == value
+
+
+def test_one_command_of_a_control_request_is_set_and_the_others_absent() -> None:
+    partition = PartitionMetadata(0, -1, 7, 9, [1, 2], [])
+    topic = TopicMetadata("orders", b"i" * 16, {}, [partition])
+    commands = [
+        ControlRequest(1, 2, 3, leader_and_isr=LeaderAndIsr(True, [topic])),
+        ControlRequest(1, 2, 3, stop_replica=StopReplica([StopReplicaPartition("orders", b"i" * 16, 0, -2, True)])),
+        ControlRequest(
+            1,
+            2,
+            3,
+            update_metadata=UpdateMetadata(5, False, "c", 2, [Broker(1, "h:1", 9)], [Purgatory("p", "h:2")], []),
+        ),
+        # A message that is empty and present is not a message that is absent.
+        ControlRequest(1, 2, 3, stop_replica=StopReplica([])),
+    ]
+    for command in commands:
+        proto = control_pb2.ControlRequest.FromString(to_proto(command, control_pb2.ControlRequest).SerializeToString())
+        assert from_proto(ControlRequest, proto) == command
+
+
+def test_what_a_message_leaves_out_has_protobufs_default() -> None:
+    assert from_proto(messages.CreateTopicResult, membership_pb2.CreateTopicResult()).partitions == 0
+
+
+def test_a_value_that_its_field_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError):
+        to_proto(Broker(1 << 40, "h:1", 9), cluster_pb2.Broker)
