@@ -30,7 +30,7 @@ class ApiKey(IntEnum):
     def __new__(
         cls,
         number: int,
-        flexible_from: int,
+        flexible_from: int = NEVER,
         version_min: int = 0,
         version_max: int = -1,
         advertised_min: int | None = None,

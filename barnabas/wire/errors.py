@@ -14,7 +14,7 @@ class ErrorCode(IntEnum):
     retriable: bool
     message: str
 
-    def __new__(cls, number: int, retriable: bool, message: str) -> ErrorCode:
+    def __new__(cls, number: int, retriable: bool = False, message: str = "") -> ErrorCode:
         member = int.__new__(cls, number)
         member._value_ = number
         member.retriable = retriable

@@ -117,6 +117,7 @@ def test_unknown_tags_are_ignored(data: st.DataObject, unknown: dict[int, bytes]
     assert decode(memoryview(tagged), message, key, version) == value
 
 
+@settings(deadline=None)
 @given(messages())
 def test_bytes_after_the_last_field_are_ignored(case: tuple[Any, ApiKey, int]) -> None:
     message, key, version = case

@@ -29,6 +29,10 @@ with warnings.catch_warnings():
     KAFKA_PYTHON = [
         importlib.import_module(f"kafka.protocol.{name}") for name in ("producer", "consumer", "admin", "metadata")
     ]
+    _RECORDS = importlib.import_module("kafka.record.default_records")
+
+KafkaPythonBatch = _RECORDS.DefaultRecordBatch
+KafkaPythonBuilder = _RECORDS.DefaultRecordBatchBuilder
 
 KAFKA_JSON = importlib.resources.files("kafka.protocol.schemas.resources")
 """Kafka's own message JSON, of which kafka-python carries a copy."""

@@ -28,8 +28,8 @@ IN_KAFKA = [sample for sample in SAMPLES if sample[2].serves(sample[3])]
 
 
 def golden() -> dict[str, str]:
-    lines = GOLDEN_FILE.read_text().splitlines()
-    return dict(line.rsplit(" ", 1) if line[-1] != " " else (line[:-1], "") for line in lines)
+    parts = (line.rpartition(" ") for line in GOLDEN_FILE.read_text().splitlines())
+    return {name: encoded for name, _, encoded in parts}
 
 
 GOLDEN = golden()

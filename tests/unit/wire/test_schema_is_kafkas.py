@@ -78,7 +78,7 @@ def check_field(message: type[Any], ours: dataclasses.Field[Any], theirs: dict[s
     assert shape.tag == theirs.get("tag"), where
     if shape.tag is not None:
         assert theirs["taggedVersions"] == theirs["versions"], where
-    default = ours.default_factory() if ours.default is dataclasses.MISSING else ours.default  # type: ignore[misc]
+    default = [] if ours.default_factory is list else ours.default
     assert default == (None if (message.__name__, ours.name) in NULL_BY_DEFAULT else default_of(theirs)), where
     if isinstance(shape.kind, str):
         assert shape.kind == kind, where
