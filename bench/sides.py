@@ -1,0 +1,100 @@
+"""The two sides of a comparison, each with its own directory, ports and flags."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Protocol
+
+from barnabas.cli.kafka_client import KafkaClient, KafkaError
+from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
+from barnabas.cli.processes import ProcessIdentity
+from bench.apache_kafka import VERSION, ApacheKafka
+
+NETWORK_THREADS = 3
+"""Of both sides, so that neither has more hands at the network."""
+IO_THREADS = 8
+
+_BARNABAS_PORT = 28_000
+_KAFKA_PORT = 28_100
+_READY_SECONDS_MAX = 60
+
+
+class Side(Protocol):
+    name: str
+    bootstrap: str
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """All that differs from its defaults."""
+
+    @property
+    def sessions(self) -> list[ProcessIdentity]:
+        """What to hold to account."""
+
+    def start(self) -> None:
+        """Return when a client can produce."""
+
+    def stop(self) -> None: ...
+
+
+class BarnabasSide:
+    name = "Barnabas"
+    bootstrap = f"{HOST}:{_BARNABAS_PORT}"
+
+    def __init__(self, directory: Path) -> None:
+        layout = ClusterLayout(_BARNABAS_PORT, _BARNABAS_PORT + 40, logstores=1)
+        self.cluster: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, print)
+
+    @property
+    def flags(self) -> dict[str, str]:
+        return {
+            f"{service.name}: {key}": value
+            for service in self.cluster.services
+            for key, value in service.properties.items()
+        }
+
+    @property
+    def sessions(self) -> list[ProcessIdentity]:
+        identities = [self.cluster.identity(service) for service in self.cluster.services]
+        return [identity for identity in identities if identity is not None]
+
+    def start(self) -> None:
+        self.cluster.start(print)
+
+    def stop(self) -> None:
+        self.cluster.stop()
+
+
+class ApacheKafkaSide:
+    name = f"Apache Kafka {VERSION}"
+    bootstrap = f"{HOST}:{_KAFKA_PORT}"
+
+    def __init__(self, directory: Path) -> None:
+        settings = {"num.network.threads": str(NETWORK_THREADS), "num.io.threads": str(IO_THREADS)}
+        self._broker = ApacheKafka(directory, _KAFKA_PORT, _KAFKA_PORT + 1, "1G", settings)
+
+    @property
+    def flags(self) -> dict[str, str]:
+        return {"java": " ".join(self._broker.jvm_flags), **self._broker.settings}
+
+    @property
+    def sessions(self) -> list[ProcessIdentity]:
+        return [self._broker.identity]
+
+    def start(self) -> None:
+        self._broker.start()
+        deadline = time.monotonic() + _READY_SECONDS_MAX
+        while True:
+            try:
+                with KafkaClient(HOST, _KAFKA_PORT, 5) as client:
+                    client.metadata()
+                return
+            except KafkaError:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(self._broker.explain()) from None
+                time.sleep(0.2)
+
+    def stop(self) -> None:
+        self._broker.stop()
