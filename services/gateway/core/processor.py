@@ -3,7 +3,7 @@
 Pure and synchronous. The host, a process of its own or the simulation, has this loop:
 
     processor = Processor(config)
-    while True:
+    until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
             processor.connection_opened(connection_id, listener, peer, now_ms)
@@ -15,6 +15,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.purgatory_up / purgatory_down(pod_id, now_ms), processor.park_response(pod_id, message, now_ms)
             processor.metadata_updated(update, now_ms)
             processor.controller_answered(call_id, answer or None, now_ms)
+            processor.drain(now_ms)
         processor.expire(now_ms)
         carry out processor.take_outputs()
 
@@ -78,6 +79,7 @@ class Processor:
         self._connections: dict[int, Connection] = {}
         self._runnable: deque[Connection] = deque()
         self._writing: list[Connection] = []
+        self._is_draining = False
         self._outputs = Outputs()
 
     # --- connections ---
@@ -129,6 +131,16 @@ class Processor:
             connection.unsent_since_ms = connection.active_ms = now_ms
         connection.unsent_bytes = unsent_bytes
         self.run_later(connection)
+
+    def drain(self, now_ms: int) -> None:
+        """Start no further request; each connection closes when its answers are out. Over when `is_drained`."""
+        self.now_ms = now_ms
+        self._is_draining = True
+        for connection in self._connections.values():
+            self.run_later(connection)
+
+    def is_drained(self) -> bool:
+        return self._is_draining and not self._connections
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
         """The client is gone, or the socket broke."""
@@ -244,7 +256,7 @@ class Processor:
             self._deliver(connection, slots.popleft())
             if connection.is_closed:
                 return
-        if connection.queued_frames or connection.is_paused:
+        if connection.queued_frames or connection.is_paused or self._is_draining:
             self.run_later(connection)
 
     def _deliver(self, connection: Connection, slot: Slot) -> None:
@@ -287,6 +299,9 @@ class Processor:
         while self._runnable:
             connection = self._runnable.popleft()
             connection.is_runnable = False
+            if self._is_draining:
+                self._drain_connection(connection)
+                continue
             queued = connection.queued_frames
             while queued and not connection.is_closed and connection.may_start(queued[0]):
                 frame = queued.popleft()
@@ -302,6 +317,15 @@ class Processor:
         for connection in self.request_memory.take_resumable():
             if connection.is_paused and not connection.wants_pause():
                 self._resume(connection)
+
+    def _drain_connection(self, connection: Connection) -> None:
+        if connection.is_closed:
+            return
+        if connection.unanswered == 0 and connection.unsent_bytes == 0:
+            self.close(connection)
+        elif not connection.is_paused:
+            connection.is_paused = True
+            self._outputs.pauses.append(connection.connection_id)
 
     def _resume(self, connection: Connection) -> None:
         connection.is_paused = False

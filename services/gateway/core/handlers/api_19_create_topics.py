@@ -26,7 +26,8 @@ from barnabas.wire.messages.create_topics import (
 )
 from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.effects import ControllerAnswer, error_message
+from services.gateway.core.effects import ControllerAnswer
+from services.gateway.core.error_messages import error_message
 from services.gateway.core.slots import Slot
 
 _DYNAMIC_TOPIC_CONFIG = 1

@@ -20,7 +20,8 @@ from barnabas.wire.messages.delete_topics import DeletableTopicResult, DeleteTop
 from barnabas.wire.primitives import ZERO_UUID
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.effects import ControllerAnswer, error_message
+from services.gateway.core.effects import ControllerAnswer
+from services.gateway.core.error_messages import error_message
 from services.gateway.core.slots import Slot
 
 _VERSION_WITH_STATES = 6

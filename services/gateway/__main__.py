@@ -1,0 +1,47 @@
+"""`python -m services.gateway --config FILE`: one gateway, wired together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+
+from barnabas.runtime.config import load_config
+from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.processes import run_until_signal
+from barnabas.runtime.registration import IdentityTaken
+from services.gateway.shell.config import GatewayProperties
+from services.gateway.shell.gateway import Gateway
+
+PROGRAM = "barnabas-gateway"
+
+_log = get_logger("gateway")
+
+
+def main() -> None:
+    properties = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
+    configure_logging("gateway", properties.log_level, properties.log_format)
+
+    async def serve(stopping: asyncio.Event) -> None:
+        gateway = Gateway(properties)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, gateway)
+        await gateway.run(stopping)
+
+    try:
+        run_until_signal(serve)
+    except* (IdentityTaken, OSError) as refused:
+        sys.exit(f"{PROGRAM}: {refused.exceptions[0]}")
+
+
+def _reload(gateway: Gateway) -> None:
+    """SIGHUP: `num.network.threads` is read again; a file with errors changes nothing."""
+    try:
+        properties = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
+    except SystemExit:
+        _log.error("the configuration is not valid: nothing was changed")
+        return
+    gateway.resize(properties.num_network_threads)
+
+
+if __name__ == "__main__":
+    main()

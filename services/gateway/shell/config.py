@@ -1,0 +1,104 @@
+"""What a gateway is configured with: Kafka's keys where Kafka has one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from barnabas.runtime.logs import LogFormat, LogLevel
+from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Int32 = Annotated[int, msgspec.Meta(ge=1, le=0x7FFF_FFFF)]
+OptionalCount = Annotated[int, msgspec.Meta(ge=-1)]
+
+_UNSET = 0x7FFF_FFFF
+
+
+class GatewayProperties(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Field `a_b` is the key `a.b`; sizes are bytes, times are ms."""
+
+    gateway_id: str
+    # "NAME://host:port", comma separated; the port is the bootstrap port of that listener.
+    listeners: list[str] = msgspec.field(default_factory=lambda: ["PLAINTEXT://127.0.0.1:9092"])
+    # What clients are told, per name; the listener itself where it names no address.
+    advertised_listeners: list[str] = msgspec.field(default_factory=list)
+    advertised_address_policy: Literal["per-broker-port", "shared"] = "per-broker-port"
+    # Health, "host:port"; port 0 takes any.
+    ops_listeners: str = "127.0.0.1:0"
+    etcd_endpoints: list[str]
+    etcd_prefix: str = "/barnabas/"
+    lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
+    # Processors, each a process; read again at SIGHUP.
+    num_network_threads: Annotated[int, msgspec.Meta(ge=1, le=256)] = 3
+    socket_request_max_bytes: Int32 = 104_857_600
+    socket_listen_backlog_size: Count = 511
+    # Request bytes that a processor holds at once.
+    queued_max_request_bytes: Count = 134_217_728
+    # Answers to fetches that a processor has under way or that clients have not taken.
+    queued_max_response_bytes: Count = 268_435_456
+    fetch_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=0x7FFF_FFFF)] = 57_671_680
+    connections_max_idle_ms: Count = 600_000
+    max_connections: Count = _UNSET
+    max_connections_per_ip: Count = _UNSET
+    auto_create_topics_enable: bool = True
+    # Of topics that Metadata creates; -1 leaves it to the controller.
+    num_partitions: OptionalCount = -1
+    default_replication_factor: OptionalCount = -1
+    # A controller that is silent for so long makes the gateway unready.
+    controller_silence_max_ms: Count = 15_000
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "json"
+
+    def __post_init__(self) -> None:
+        if not self.etcd_prefix.endswith("/"):
+            raise ValueError(f"etcd.prefix={self.etcd_prefix}: must end with /")
+        if not self.listeners:
+            raise ValueError("listeners: at least one is needed")
+        bound = [_parse_listener("listeners", text) for text in self.listeners]
+        if len({name for name, _, _ in bound}) != len(bound):
+            raise ValueError("listeners: a name may be used once only")
+        for name, host, _ in bound:
+            if host in ("0.0.0.0", "", "[::]") and name not in self._advertised():
+                raise ValueError(f"advertised.listeners is needed for {name}: clients can't connect to {host or '*'}")
+        for name in self._advertised():
+            if name not in {each for each, _, _ in bound}:
+                raise ValueError(f"advertised.listeners names {name}, which is not in listeners")
+
+    def _advertised(self) -> dict[str, tuple[str, int]]:
+        parsed = (_parse_listener("advertised.listeners", text) for text in self.advertised_listeners)
+        return {name: (host, port) for name, host, port in parsed}
+
+    def bound_listeners(self) -> list[tuple[str, str, int]]:
+        """(name, host, port) of each listener, to be bound."""
+        return [_parse_listener("listeners", text) for text in self.listeners]
+
+    def core_config(self, bound_ports: dict[str, int]) -> GatewayConfig:
+        """The core's part, once the listeners are bound."""
+        advertised = self._advertised()
+        listeners = []
+        for name, host, _ in self.bound_listeners():
+            told_host, told_port = advertised.get(name, (host, bound_ports[name]))
+            listeners.append(Listener(name, host, bound_ports[name], told_host.strip("[]"), told_port))
+        return GatewayConfig(
+            gateway_id=self.gateway_id,
+            listeners=tuple(listeners),
+            address_policy=AddressPolicy(self.advertised_address_policy),
+            auto_create_topics=self.auto_create_topics_enable,
+            num_partitions=self.num_partitions,
+            default_replication_factor=self.default_replication_factor,
+            socket_request_bytes_max=self.socket_request_max_bytes,
+            queued_request_bytes_max=self.queued_max_request_bytes,
+            connection_idle_ms_max=self.connections_max_idle_ms,
+            fetch_bytes_max=self.fetch_max_bytes,
+            fetch_memory_bytes=self.queued_max_response_bytes,
+        )
+
+
+def _parse_listener(key: str, text: str) -> tuple[str, str, int]:
+    name, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not name or not colon or not port.isdigit() or int(port) > 0xFFFF:
+        raise ValueError(f"{key}={text}: expected NAME://host:port")
+    return name, host, int(port)

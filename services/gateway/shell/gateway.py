@@ -1,0 +1,142 @@
+"""The gateway's main process: acceptor, processors, place in the cluster, health."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import assert_never
+
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.keys import GatewayRegistration, Keys, Role
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    UpdateMetadata,
+)
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.etcd import EtcdClient
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.membership import MembershipClient
+from barnabas.runtime.registration import Registration
+from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
+from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.shell.acceptor import Acceptor
+from services.gateway.shell.config import GatewayProperties
+from services.gateway.shell.processors import Processors
+
+_log = get_logger("gateway")
+
+_READINESS_CHECK_S = 0.5
+_STOP_GRACE_MS = 500
+
+
+class Gateway:
+    def __init__(self, properties: GatewayProperties) -> None:
+        """Binds the bootstrap ports. Raises OSError that names the address."""
+        self._properties = properties
+        self._keys = Keys(properties.etcd_prefix)
+        self._etcd = EtcdClient(properties.etcd_endpoints, monotonic_ms)
+        self._membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
+        self._image = ClusterImage()
+        self._acceptor = Acceptor(properties)
+        self._processors = Processors(
+            properties,
+            self._acceptor.bound_ports,
+            self._image,
+            self._ask_controller,
+            self._applied,
+            self._acceptor.connection_closed,
+        )
+        self._is_accepting = False
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Until `stopping`; then drain. Raises IdentityTaken, OSError (the ops listener)."""
+        properties = self._properties
+        server, ops_port = create_server(properties.ops_listeners)
+        health = await add_health(server, serving=False)
+        add_reflection(server)
+        await server.start()
+        ops_address = f"{properties.ops_listeners.rpartition(':')[0]}:{ops_port}"
+        registration = Registration(
+            self._etcd,
+            self._keys,
+            Role.GATEWAY,
+            properties.gateway_id,
+            describe=lambda incarnation: self._describe(incarnation, ops_address),
+            new_incarnation=lambda: uuid.uuid4().hex,
+            ttl_ms=properties.lease_ttl_ms,
+        )
+        self._processors.resize(properties.num_network_threads)
+
+        async def live() -> None:
+            await registration.start()
+            _log.info("registered", gateway_id=properties.gateway_id, ports=self._acceptor.bound_ports)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(registration.run())
+                tasks.create_task(self._membership.subscribe(Role.GATEWAY, properties.gateway_id, self._updated))
+                tasks.create_task(self._watch_readiness(health))
+
+        life = asyncio.ensure_future(live())
+        stop = asyncio.ensure_future(stopping.wait())
+        try:
+            await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await health.set_serving(False)
+            self._acceptor.stop()
+            stop.cancel()
+            life.cancel()
+            failure, _ = await asyncio.gather(life, stop, return_exceptions=True)
+            await registration.stop()
+            await self._processors.stop()
+            await stop_server(server, _STOP_GRACE_MS)
+            await self._etcd.close()
+        if isinstance(failure, Exception):
+            raise failure
+
+    def resize(self, processors: int) -> None:
+        """Have so many processors from now on."""
+        _log.info("processors", wanted=processors)
+        self._processors.resize(processors)
+
+    def _describe(self, incarnation: str, ops_address: str) -> GatewayRegistration:
+        config = self._properties.core_config(self._acceptor.bound_ports)
+        addresses = {each.name: f"{each.advertised_host}:{each.advertised_port}" for each in config.listeners}
+        return GatewayRegistration(self._properties.gateway_id, incarnation, addresses, ops_address)
+
+    def _updated(self, update: UpdateMetadata) -> None:
+        """Brokers' ports are open before any client is told of them."""
+        if self._image.apply(update):
+            self._acceptor.add_brokers(self._image.brokers)
+            self._processors.metadata_updated(update)
+
+    def _applied(self, revision: int) -> None:
+        self._membership.acknowledge(revision)
+        if not self._is_accepting:
+            self._is_accepting = True
+            self._acceptor.start(self._processors)
+            _log.info("accepting", revision=revision)
+
+    async def _watch_readiness(self, health: Health) -> None:
+        """Ready: clients are accepted, and the controller has been heard lately."""
+        was_ready = False
+        while True:
+            heard_ms = self._membership.last_heard_ms
+            silence_ms = monotonic_ms() - heard_ms
+            is_ready = self._is_accepting and silence_ms < self._properties.controller_silence_max_ms
+            if is_ready != was_ready:
+                _log.info("ready" if is_ready else "not ready: the controller is silent", silence_ms=silence_ms)
+                await health.set_serving(is_ready)
+                was_ready = is_ready
+            await asyncio.sleep(_READINESS_CHECK_S)
+
+    async def _ask_controller(self, request: ControllerRequest) -> ControllerAnswer | None:
+        match request:
+            case CreateTopicsRequest():
+                return await self._membership.create_topics(request)
+            case DeleteTopicsRequest():
+                return await self._membership.delete_topics(request)
+            case AllocateProducerIdsRequest():
+                return await self._membership.allocate_producer_ids(request)
+            case unknown:
+                assert_never(unknown)

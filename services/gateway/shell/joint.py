@@ -1,0 +1,125 @@
+"""What the acceptor and its processors say to each other over their socket pair: a kind and a payload.
+
+acceptor → processor    SETTINGS     ProcessorSettings, first of all
+                        METADATA     UpdateMetadata as protobuf
+                        CONNECTION   Accepted, with the socket's descriptor
+                        ANSWER       call id, then the controller's answer as protobuf; nothing after it: no answer
+                        DRAIN        finish what has been begun, then exit
+processor → acceptor    APPLIED      the revision that requests are answered by
+                        CALL         call id, then the request as protobuf
+                        CLOSED       ids of connections that are gone
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import msgspec
+from google.protobuf.message import Message
+
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    UpdateMetadata,
+)
+from barnabas.runtime.protobuf import from_proto, to_proto
+from protos.controller.v1 import cluster_pb2, membership_pb2
+from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.shell.config import GatewayProperties
+
+SETTINGS: Final = b"settings"
+METADATA: Final = b"metadata"
+CONNECTION: Final = b"connection"
+ANSWER: Final = b"answer"
+DRAIN: Final = b"drain"
+APPLIED: Final = b"applied"
+CALL: Final = b"call"
+CLOSED: Final = b"closed"
+
+_CALL_HEAD: Final = struct.Struct("<QB")
+_REVISION: Final = struct.Struct("<q")
+
+
+class ProcessorSettings(msgspec.Struct):
+    index: int
+    properties: GatewayProperties
+    bound_ports: dict[str, int]
+
+
+class Accepted(msgspec.Struct):
+    connection_id: int
+    listener: str
+    peer: str
+
+
+_REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
+    (CreateTopicsRequest, membership_pb2.CreateTopicsRequest),
+    (DeleteTopicsRequest, membership_pb2.DeleteTopicsRequest),
+    (AllocateProducerIdsRequest, membership_pb2.AllocateProducerIdsRequest),
+)
+_ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
+    (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
+    (DeleteTopicsResponse, membership_pb2.DeleteTopicsResponse),
+    (AllocateProducerIdsResponse, membership_pb2.AllocateProducerIdsResponse),
+)
+_NO_ANSWER: Final = 0xFF
+
+
+def encode_metadata(update: UpdateMetadata) -> bytes:
+    return to_proto(update, cluster_pb2.UpdateMetadata).SerializeToString()
+
+
+def decode_metadata(payload: bytes) -> UpdateMetadata:
+    return from_proto(UpdateMetadata, cluster_pb2.UpdateMetadata.FromString(payload))
+
+
+def encode_revision(revision: int) -> bytes:
+    return _REVISION.pack(revision)
+
+
+def decode_revision(payload: bytes) -> int:
+    revision: int = _REVISION.unpack(payload)[0]
+    return revision
+
+
+def encode_ids(ids: list[int]) -> bytes:
+    return struct.pack(f"<{len(ids)}Q", *ids)
+
+
+def decode_ids(payload: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(payload) // 8}Q", payload)
+
+
+def encode_call(call_id: int, request: ControllerRequest) -> bytes:
+    for number, (kind, proto) in enumerate(_REQUESTS):
+        if isinstance(request, kind):
+            return _CALL_HEAD.pack(call_id, number) + to_proto(request, proto).SerializeToString()
+    raise AssertionError(f"{type(request).__name__} is no request to the controller")
+
+
+def decode_call(payload: bytes) -> tuple[int, ControllerRequest]:
+    call_id, number = _CALL_HEAD.unpack_from(payload)
+    kind, proto = _REQUESTS[number]
+    return call_id, from_proto(kind, proto.FromString(payload[_CALL_HEAD.size :]))
+
+
+def encode_answer(call_id: int, answer: ControllerAnswer | None) -> bytes:
+    if answer is None:
+        return _CALL_HEAD.pack(call_id, _NO_ANSWER)
+    for number, (kind, proto) in enumerate(_ANSWERS):
+        if isinstance(answer, kind):
+            return _CALL_HEAD.pack(call_id, number) + to_proto(answer, proto).SerializeToString()
+    raise AssertionError(f"{type(answer).__name__} is no answer of the controller")
+
+
+def decode_answer(payload: bytes) -> tuple[int, ControllerAnswer | None]:
+    call_id, number = _CALL_HEAD.unpack_from(payload)
+    if number == _NO_ANSWER:
+        return call_id, None
+    kind, proto = _ANSWERS[number]
+    return call_id, from_proto(kind, proto.FromString(payload[_CALL_HEAD.size :]))

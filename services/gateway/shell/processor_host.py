@@ -1,0 +1,203 @@
+"""ProcessorHost: the core between its clients' sockets, its streams, its acceptor and the clock.
+
+Whatever arrives is handed to the core as it comes; what goes out is sent once per turn of the event loop, so that
+everything that arrived together leaves together, and nothing waits when the loop is idle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import msgspec
+
+from barnabas.channel.messages import ExchangeResponse, ParkResponse, ReadResponse
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.processes_messages import MessageSocket
+from services.gateway.core.effects import Log, LogLevel, Outputs
+from services.gateway.core.processor import Processor
+from services.gateway.shell import joint
+from services.gateway.shell.client_socket import ClientSocket
+from services.gateway.shell.links import Links
+
+_log = get_logger("gateway.processor")
+
+DRAIN_GRACE_MS = 5_000
+
+
+class ProcessorHost:
+    """Everything of one processor runs on one event loop; nothing here awaits."""
+
+    def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
+        properties = settings.properties
+        self._core = Processor(properties.core_config(settings.bound_ports))
+        self._acceptor = acceptor
+        self._loop = asyncio.get_running_loop()
+        self._sockets: dict[int, ClientSocket] = {}
+        self._closed_ids: list[int] = []
+        self._turn_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
+        self.drained = asyncio.Event()
+
+    # --- the acceptor ------------------------------------------------------------------------------------------------
+
+    def acceptor_message(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
+        match kind:
+            case joint.CONNECTION:
+                self._adopt(msgspec.json.decode(payload, type=joint.Accepted), fds)
+            case joint.METADATA:
+                self._core.metadata_updated(joint.decode_metadata(payload), monotonic_ms())
+                self.links.follow(self._core.image)
+                self._acceptor.send(joint.APPLIED, joint.encode_revision(self._core.image.revision))
+            case joint.ANSWER:
+                call_id, answer = joint.decode_answer(payload)
+                self._core.controller_answered(call_id, answer, monotonic_ms())
+            case joint.DRAIN:
+                self._core.drain(monotonic_ms())
+                self._loop.call_later(DRAIN_GRACE_MS / 1000, self.drained.set)
+            case _:
+                _log.error("an unknown message of the acceptor", kind=kind)
+        self._schedule_turn()
+
+    def _adopt(self, accepted: joint.Accepted, fds: list[int]) -> None:
+        connection_id = accepted.connection_id
+        if not fds:
+            self._closed_ids.append(connection_id)
+            return
+        self._core.connection_opened(connection_id, accepted.listener, accepted.peer, monotonic_ms())
+        self._sockets[connection_id] = ClientSocket(connection_id, socket.socket(fileno=fds[0]), self)
+
+    # --- sockets -----------------------------------------------------------------------------------------------------
+
+    def bytes_received(self, connection_id: int, data: bytes) -> None:
+        self._core.bytes_received(connection_id, data, monotonic_ms())
+        self._schedule_turn()
+
+    def unsent_changed(self, connection_id: int, unsent_bytes: int) -> None:
+        self._core.unsent_bytes(connection_id, unsent_bytes, monotonic_ms())
+        self._schedule_turn()
+
+    def socket_lost(self, connection_id: int) -> None:
+        self._core.connection_closed(connection_id, monotonic_ms())
+        del self._sockets[connection_id]
+        self._closed_ids.append(connection_id)
+        self._schedule_turn()
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    def exchange_up(self, node_id: int) -> None:
+        self._core.exchange_up(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def exchange_response(self, node_id: int, response: ExchangeResponse) -> None:
+        self._core.exchange_response(node_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def exchange_down(self, node_id: int) -> None:
+        self._core.exchange_down(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def read_up(self, node_id: int) -> None:
+        self._core.read_up(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def read_response(self, node_id: int, response: ReadResponse) -> None:
+        self._core.read_response(node_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def read_down(self, node_id: int) -> None:
+        self._core.read_down(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def purgatory_up(self, pod_id: str) -> None:
+        self._core.purgatory_up(pod_id, monotonic_ms())
+        self._schedule_turn()
+
+    def park_response(self, pod_id: str, response: ParkResponse) -> None:
+        self._core.park_response(pod_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def purgatory_down(self, pod_id: str) -> None:
+        self._core.purgatory_down(pod_id, monotonic_ms())
+        self._schedule_turn()
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def _schedule_turn(self) -> None:
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_scheduled = False
+        now_ms = monotonic_ms()
+        self._core.expire(now_ms)
+        self._carry_out(self._core.take_outputs())
+        self._set_timer(now_ms)
+        if self._core.is_drained():
+            self.drained.set()
+
+    def _carry_out(self, outputs: Outputs) -> None:
+        for line in outputs.logs:
+            _write_log(line)
+        for node_id, exchange in outputs.exchanges:
+            self.links.send_exchange(node_id, exchange)
+        for node_id, read in outputs.reads:
+            self.links.send_read(node_id, read)
+        for pod_id, park in outputs.parks:
+            self.links.send_park(pod_id, park)
+        for call in outputs.controller_calls:
+            self._acceptor.send(joint.CALL, joint.encode_call(call.call_id, call.request))
+        sockets = self._sockets
+        for connection_id, buffers in outputs.writes:
+            client = sockets.get(connection_id)
+            if client is not None:
+                client.write(buffers)
+                if client.unsent_bytes:
+                    self.unsent_changed(connection_id, client.unsent_bytes)
+        for connection_id in outputs.closes:
+            client = sockets.pop(connection_id, None)
+            if client is not None:
+                client.close()
+                self._closed_ids.append(connection_id)
+        for connection_id in outputs.pauses:
+            if connection_id in sockets:
+                sockets[connection_id].pause()
+        for connection_id in outputs.resumes:
+            if connection_id in sockets:
+                sockets[connection_id].resume()
+        if self._closed_ids:
+            self._acceptor.send(joint.CLOSED, joint.encode_ids(self._closed_ids))
+            self._closed_ids = []
+
+    def _set_timer(self, now_ms: int) -> None:
+        """A timer that is early does no harm, so one that is set is only ever replaced by an earlier one."""
+        deadline_ms = self._core.next_deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self._loop.call_later(max(0, deadline_ms - now_ms) / 1000, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._schedule_turn()
+
+    def close(self) -> None:
+        """Close what is left, without waiting."""
+        for client in self._sockets.values():
+            client.abort()
+
+
+def _write_log(line: Log) -> None:
+    match line.level:
+        case LogLevel.INFO:
+            _log.info(line.event, **line.fields)
+        case LogLevel.WARNING:
+            _log.warning(line.event, **line.fields)
+        case LogLevel.ERROR:
+            _log.error(line.event, **line.fields)
