@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -31,18 +32,13 @@ _SNAPSHOT_COUNT = struct.Struct(">i")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 
 
-@dataclass(slots=True, frozen=True)
-class ProducedBatch:
+class ProducedBatch(NamedTuple):
     """One batch of a producer in the log."""
 
     last_sequence: int
     last_offset: int
     offset_delta: int
     timestamp_ms: int
-
-    @property
-    def first_sequence(self) -> int:
-        return sequence_before(self.last_sequence, self.offset_delta)
 
     @property
     def first_offset(self) -> int:
@@ -68,10 +64,6 @@ class ProducerEntry:
 def sequence_after(sequence: int, increment: int) -> int:
     """The sequence `increment` after `sequence`; after 2^31-1 comes 0."""
     return (sequence + increment) & SEQUENCE_MAX
-
-
-def sequence_before(sequence: int, decrement: int) -> int:
-    return (sequence - decrement) & SEQUENCE_MAX
 
 
 class ProducerState:
