@@ -15,6 +15,7 @@ from services.controller.core.known_members import registered_members
 # Without one of each nobody can produce.
 _INDISPENSABLE = (Role.LOGSTORE, Role.GATEWAY, Role.PURGATORY)
 _LISTED_MAX = 20
+_ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 
 
 @dataclass(slots=True, frozen=True)
@@ -134,7 +135,7 @@ def _failed_partitions(controller: Controller) -> list[str]:
         for (topic_id, partition), error_code in link.partition_errors.items():
             topic = controller.image.topics_by_id.get(topic_id)
             if topic is not None:
-                name = ErrorCode(error_code).name if error_code in ErrorCode else str(error_code)
+                name = _ERROR_NAMES.get(error_code, str(error_code))
                 problems.append(f"partition {topic.topic}-{partition} failed on logstore {link.node_id}: {name}")
     return problems
 

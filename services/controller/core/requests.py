@@ -161,7 +161,7 @@ class Requests:
         return all(self._leaders_know(topic_id, revision) for topic_id in waiting.created_topic_ids)
 
     def _timed_out(self, waiting: Waiting) -> Response:
-        """What is not true by the deadline, and may become so, has timed out; a gateway that is behind does not count."""
+        """What is not true by the deadline, and may become so, has timed out; a gateway behind does not count."""
         response = waiting.response
         code = ErrorCode.REQUEST_TIMED_OUT
         match response:

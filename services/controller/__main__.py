@@ -1,0 +1,116 @@
+"""`python -m services.controller --config FILE --set KEY=VALUE`: wiring only."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import uuid
+from base64 import urlsafe_b64encode
+
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role
+from barnabas.runtime.clock import monotonic_ms, wall_ms
+from barnabas.runtime.config import load_config
+from barnabas.runtime.etcd import EtcdClient, TlsFiles
+from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.registration import IdentityTaken, Registration
+from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
+from services.controller.core.controller import Controller
+from services.controller.core.topic_creation import TopicDefaults
+from services.controller.shell import membership, operations
+from services.controller.shell.config import ControllerConfig
+from services.controller.shell.driver import Driver
+
+_STOP_GRACE_MS = 500
+
+
+def new_uuid() -> bytes:
+    """As Kafka's Uuid.randomUuid: its printed form never looks like an option of a command line."""
+    while True:
+        value = uuid.uuid4().bytes
+        if not printed_uuid(value).startswith("-"):
+            return value
+
+
+def printed_uuid(value: bytes) -> str:
+    return urlsafe_b64encode(value).decode().rstrip("=")
+
+
+async def run(config: ControllerConfig) -> None:
+    """Serve until SIGTERM or SIGINT. Raises OSError when the listener cannot be bound, IdentityTaken."""
+    stopped = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
+    keys = Keys(config.etcd_prefix)
+    tls = (
+        TlsFiles(config.etcd_tls_authority, config.etcd_tls_certificate, config.etcd_tls_key)
+        if config.etcd_tls_authority
+        else None
+    )
+    etcd = EtcdClient(config.etcd_endpoints, monotonic_ms, tls)
+    record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address)
+    core = Controller(
+        keys=keys,
+        registration=record,
+        defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+        new_topic_id=new_uuid,
+        new_cluster_id=lambda: printed_uuid(new_uuid()),
+        wall_ms=wall_ms,
+    )
+    server, _ = create_server(config.listeners)
+    health = await add_health(server, membership.SERVICE, operations.SERVICE, serving=False)
+    background: set[asyncio.Task[None]] = set()
+
+    def on_ready_changed(ready: bool) -> None:
+        task = asyncio.get_running_loop().create_task(health.set_serving(ready))
+        background.add(task)
+        task.add_done_callback(background.discard)
+
+    driver = Driver(core, etcd, keys, on_ready_changed)
+    membership.add_membership(server, driver)
+    operations.add_operations(server, driver)
+    add_reflection(server, membership.SERVICE, operations.SERVICE)
+    await server.start()
+    registration = Registration(
+        etcd,
+        keys,
+        Role.CONTROLLER,
+        config.controller_id,
+        describe=lambda incarnation: ControllerRegistration(config.controller_id, incarnation, record.address),
+        new_incarnation=lambda: uuid.uuid4().hex,
+        ttl_ms=config.lease_ttl_ms,
+        on_renewed=driver.on_lease,
+    )
+    get_logger("controller").info("listening", address=config.listeners)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            working = [
+                tasks.create_task(driver.follow_etcd()),
+                tasks.create_task(_keep_registered(registration)),
+            ]
+            await stopped.wait()
+            for task in working:
+                task.cancel()
+    finally:
+        await registration.stop()
+        await stop_server(server, _STOP_GRACE_MS)
+        await driver.close()
+        await etcd.close()
+
+
+async def _keep_registered(registration: Registration) -> None:
+    await registration.start()
+    await registration.run()
+
+
+def main() -> None:
+    config = load_config(ControllerConfig, sys.argv[1:], program="barnabas-controller")
+    configure_logging("controller", config.log_level, config.log_format)
+    try:
+        asyncio.run(run(config))
+    except* (IdentityTaken, OSError) as refused:
+        sys.exit(f"barnabas-controller: {refused.exceptions[0]}")
+
+
+if __name__ == "__main__":
+    main()

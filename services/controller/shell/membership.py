@@ -1,0 +1,101 @@
+"""The Membership service: what gateways and purgatory pods ask of the active controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import grpc
+import grpc.aio
+
+from barnabas.cluster.keys import Role
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.streams import ServerStream, register_stream
+from protos.controller.v1 import membership_pb2 as pb
+from protos.controller.v1.membership_pb2_grpc import MembershipServicer, add_MembershipServicer_to_server
+from services.controller.shell.driver import Driver, NotActive
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[object, object]
+
+SERVICE = pb.DESCRIPTOR.services_by_name["Membership"].full_name
+_ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
+
+
+def add_membership(server: grpc.aio.Server, driver: Driver) -> None:
+    """Serve it. Subscribe runs on the shared stream machinery, which has to be registered before the generated rest."""
+    register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver))
+    unary = _Membership(driver)  # type: ignore[abstract]  # Subscribe is served above
+    add_MembershipServicer_to_server(unary, server)
+
+
+class _Subscription:
+    """One subscriber's stream."""
+
+    def __init__(self, stream: ServerStream, driver: Driver) -> None:
+        self._stream = stream
+        self._driver = driver
+        self._subscriber_id: int | None = None
+
+    def on_message(self, data: bytes) -> None:
+        request = pb.SubscribeRequest.FromString(data)
+        if self._subscriber_id is None:
+            role = _ROLES.get(request.role)
+            if role is None or not request.pod_id:
+                self._stream.close("a subscription begins with a role (gateway or purgatory) and a pod id")
+                return
+            self._subscriber_id = self._driver.subscribe(self._stream, role, request.pod_id)
+        if request.applied_revision > 0:
+            self._driver.acknowledge(self._subscriber_id, request.applied_revision)
+
+    def on_closed(self, reason: str) -> None:
+        if self._subscriber_id is not None:
+            self._driver.unsubscribe(self._subscriber_id)
+
+    def pack_heartbeat(self, count: int) -> bytes:
+        return pb.SubscribeResponse(heartbeat=count).SerializeToString()
+
+
+class _Membership(MembershipServicer):
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    async def CreateTopics(self, request: pb.CreateTopicsRequest, context: Context) -> pb.CreateTopicsResponse:  # noqa: N802
+        try:
+            response = await self._driver.ask(from_proto(CreateTopicsRequest, request))
+        except NotActive as outcome:
+            await abort_not_active(context, self._driver, outcome)
+        return to_proto(response, pb.CreateTopicsResponse)
+
+    async def DeleteTopics(self, request: pb.DeleteTopicsRequest, context: Context) -> pb.DeleteTopicsResponse:  # noqa: N802
+        try:
+            response = await self._driver.ask(from_proto(DeleteTopicsRequest, request))
+        except NotActive as outcome:
+            await abort_not_active(context, self._driver, outcome)
+        return to_proto(response, pb.DeleteTopicsResponse)
+
+    async def AllocateProducerIds(  # noqa: N802
+        self, request: pb.AllocateProducerIdsRequest, context: Context
+    ) -> pb.AllocateProducerIdsResponse:
+        try:
+            response = await self._driver.ask(from_proto(AllocateProducerIdsRequest, request))
+        except NotActive as outcome:
+            await abort_not_active(context, self._driver, outcome)
+        return to_proto(response, pb.AllocateProducerIdsResponse)
+
+
+async def abort_not_active(context: Context, driver: Driver, outcome: NotActive) -> NoReturn:
+    """FAILED_PRECONDITION: nothing was done here, ask the one named. ABORTED: nobody knows what became of it."""
+    election = driver.core.image.election
+    active = election.record.address if election is not None else ""
+    if active:
+        context.set_trailing_metadata((("barnabas-controller", active),))
+    if outcome.untouched:
+        where = f"the active one is at {active}" if active else "none is active at the moment"
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"this controller is not active; {where}")
+    await context.abort(grpc.StatusCode.ABORTED, "this controller was replaced; the request may have been carried out")
+    raise AssertionError("abort raises")
