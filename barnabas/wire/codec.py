@@ -20,6 +20,9 @@ _SIZE: Final = Struct(">i")
 _RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
 """Size and correlation id, then in header v1 the count, zero, of tagged fields."""
 
+_RESPONSE_ELEMENTS_MAX: Final = 1 << 24
+"""Clients choose whom they ask, and the metadata of a large cluster has millions of replica ids."""
+
 
 class UnsupportedVersion(LookupError):  # noqa: N818 - it reads as the error code does
     """No such message in that version: the caller should have asked `ApiKey.serves` first."""
@@ -60,7 +63,7 @@ def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int,
         key = _known(api_key, version)
         decode = cast(
             "Callable[[memoryview, int], Response]",
-            compile_decoder(MESSAGES[key][1], version, key.is_flexible(version)),
+            compile_decoder(MESSAGES[key][1], version, key.is_flexible(version), _RESPONSE_ELEMENTS_MAX),
         )
         _response_decoders[api_key, version] = decode
     correlation_id, position = decode_response_header(api_key, version, frame)

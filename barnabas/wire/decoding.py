@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.wire import primitives
-from barnabas.wire.primitives import ZERO_UUID, MalformedFrame
+from barnabas.wire.primitives import ELEMENTS_MAX, ZERO_UUID, MalformedFrame
 from barnabas.wire.schema import (
     FIXED_FORMATS,
     FIXED_SIZES,
@@ -42,21 +42,26 @@ _NAMES: Final[dict[str, Any]] = {
     "skip_tags": primitives.skip_tags,
     "struct_error": struct.error,
     "tag_overrun": primitives.tag_overrun,
+    "too_many_elements": primitives.too_many_elements,
 }
 
 
-def compile_decoder(message: type[Any], version: int, is_flexible: bool) -> Callable[[memoryview, int], Any]:
+def compile_decoder(
+    message: type[Any], version: int, is_flexible: bool, elements_max: int = ELEMENTS_MAX
+) -> Callable[[memoryview, int], Any]:
     """A function `(frame, position) -> message` that raises nothing but MalformedFrame, whatever the bytes.
 
-    Bytes past the last field are ignored, as Kafka ignores them.
+    All arrays together, and the tagged fields, may have `elements_max` elements. Bytes past the last field are ignored,
+    as Kafka ignores them.
     """
-    return _Decoder(message, version, is_flexible).compile()
+    return _Decoder(message, version, is_flexible, elements_max).compile()
 
 
 class _Decoder:
     """Writes one decoder. `run` holds the fixed-size reads that wait to become one unpack_from."""
 
-    def __init__(self, message: type[Any], version: int, is_flexible: bool) -> None:
+    def __init__(self, message: type[Any], version: int, is_flexible: bool, elements_max: int) -> None:
+        self.elements_max = elements_max
         self.message = message
         self.version = version
         self.is_flexible = is_flexible
@@ -68,6 +73,7 @@ class _Decoder:
         source = self.source
         with source.block("def decode(frame, p):"):
             source.line("limit = len(frame)")
+            source.line(f"left = {self.elements_max}")
             with source.block("try:"):
                 self.read_struct("message", self.message)
                 self.flush()
@@ -180,6 +186,7 @@ class _Decoder:
             element_size = size_min(field.kind, self.version, self.is_flexible)
             with source.block(f"if {count} * {element_size} > limit - p:"):
                 source.line(f"check_count({field.name!r}, {count}, {element_size}, limit - p)")
+            self.spend(field.name, count)
             if isinstance(field.kind, str) and field.kind in FIXED_FORMATS and field.kind != "uuid":
                 source.line(f"{target} = fixed_array(frame, p, {count}, {FIXED_FORMATS[field.kind]!r})")
                 source.line(f"p += {count} * {element_size}")
@@ -190,6 +197,12 @@ class _Decoder:
                 source.line(f"{target} = None")
         with source.block("else:"):
             source.line(f"raise bad_length({field.name!r}, {value}, limit - p)")
+
+    def spend(self, name: str, count: str) -> None:
+        """Take `count` elements from what the message may have."""
+        self.source.line(f"left -= {count}")
+        with self.source.block("if left < 0:"):
+            self.source.line(f"raise too_many_elements({name!r}, {self.elements_max})")
 
     def read_elements(self, target: str, count: str, field: Field) -> None:
         source = self.source
@@ -205,6 +218,7 @@ class _Decoder:
         source = self.source
         count = self.read_uvarint()
         with source.block(f"if {count}:"):
+            self.spend("tagged fields", count)
             if not tagged:
                 source.line(f"p = skip_tags(frame, p, {count})")
                 return

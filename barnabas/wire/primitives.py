@@ -20,6 +20,10 @@ ZERO_UUID: Final = bytes(16)
 
 STRING_BYTES_MAX: Final = 0x7FFF
 
+ELEMENTS_MAX: Final = 1 << 19
+"""Array elements and tagged fields in one request, all together. A peer that sends 100 MB of two-byte elements would
+otherwise get 5 GB of objects and half a minute of the processor's time; a fetch of 200,000 partitions fits."""
+
 UVARINT_BYTES: Final = tuple(bytes((value,)) for value in range(0x80))
 """The encodings of one byte, ready made: `UVARINT_BYTES[value]`."""
 
@@ -135,6 +139,8 @@ def read_tag(buffer: Buffer, position: int, previous_tag: int) -> tuple[int, int
 def skip_tags(buffer: Buffer, position: int, count: int) -> int:
     """Step over `count` tagged fields that nobody here knows; returns the position after them."""
     check_count("tagged fields", count, 2, len(buffer) - position)
+    if count > ELEMENTS_MAX:
+        raise too_many_elements("tagged fields", ELEMENTS_MAX)
     tag = -1
     for _ in range(count):
         tag, _, position = read_tag(buffer, position, tag)
@@ -145,6 +151,11 @@ def check_count(name: str, count: int, element_bytes_min: int, bytes_left: int) 
     """Refuse a count of elements that the remaining bytes can't hold."""
     if count * element_bytes_min > bytes_left:
         raise MalformedFrame(f"{name}: {count} elements can't be in the {bytes_left} bytes that are left")
+
+
+def too_many_elements(name: str, elements_max: int) -> MalformedFrame:
+    """For the array that takes a message past its share of elements."""
+    return MalformedFrame(f"{name}: more than {elements_max} elements in one message")
 
 
 def bad_length(name: str, length: int, bytes_left: int) -> MalformedFrame:

@@ -2,6 +2,9 @@
 
 Fields bear the names of Kafka's message JSON in snake case, and every class can be made without arguments. A field
 that a version does not have is left out when that version is encoded.
+
+A new API is a module here, its row in `MESSAGES`, its versions in `ApiKey`, and its golden bytes by
+`python -m tests.unit.wire.golden`.
 """
 
 from __future__ import annotations

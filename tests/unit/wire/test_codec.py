@@ -19,7 +19,13 @@ from barnabas.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from barnabas.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from barnabas.wire.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceData,
@@ -29,7 +35,7 @@ from barnabas.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from barnabas.wire.primitives import MalformedFrame
+from barnabas.wire.primitives import ELEMENTS_MAX, MalformedFrame
 from barnabas.wire.schema import wire
 
 
@@ -138,7 +144,7 @@ def test_a_message_can_be_encoded_only_in_its_versions() -> None:
         (ApiKey.METADATA, 9, "01 00 00 00 01", "tagged fields: 1 elements can't be in the 0 bytes"),
         (ApiKey.METADATA, 9, "01 00 00 00 02 0100 0100", "tag 1 follows tag 1"),
         (ApiKey.METADATA, 9, "01 00 00 00 01 01ff01", "tag 1: a length of 255, with 0 bytes left"),
-        (ApiKey.METADATA, 9, "01 00 00 00 ffffffff0f", "tagged fields"),
+        (ApiKey.METADATA, 9, "01 00 00 00 ffffffff0f", "tagged fields: more than 524288 elements in one message"),
         (ApiKey.PRODUCE, 9, "00 0001 00000000 02 02 74 02 00000000 7f 00", "records: a length of 126, with 1"),
         (ApiKey.PRODUCE, 3, "ffff 0001 00000000 00000001 0001 74 00000001 00000000 fffffffe", "records: a length of"),
         (ApiKey.DELETE_TOPICS, 1, "7fffffff 0000", "topic_names: 2147483647 elements"),
@@ -176,6 +182,24 @@ def test_a_count_of_two_billion_allocates_nothing(api_key: ApiKey) -> None:
                 peak = tracemalloc.get_traced_memory()[1]
                 tracemalloc.stop()
                 assert peak < 1_000_000
+
+
+def test_elements_are_counted_over_all_arrays_of_a_request() -> None:
+    small = TopicProduceData("t", partition_data=[PartitionProduceData(number) for number in range(15)])
+    request = ProduceRequest(topic_data=[small] * (ELEMENTS_MAX // 16))
+    encoded = b"".join(compile_encoder(ProduceRequest, 9, True)(request))
+    assert codec.decode_request(ApiKey.PRODUCE, 9, memoryview(encoded), 0) == request
+    request.topic_data.append(TopicProduceData())
+    encoded = b"".join(compile_encoder(ProduceRequest, 9, True)(request))
+    with pytest.raises(MalformedFrame, match="partition_data: more than 524288 elements"):
+        codec.decode_request(ApiKey.PRODUCE, 9, memoryview(encoded), 0)
+
+
+def test_metadata_of_a_large_cluster_can_be_read() -> None:
+    partition = MetadataResponsePartition(replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
+    response = MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[partition] * 100_000)])
+    frame = memoryview(b"".join(codec.encode_response(response, 9, 7)))[4:]
+    assert codec.decode_response(ApiKey.METADATA, 9, frame) == (7, response)
 
 
 def test_unknown_tags_between_and_after_known_ones() -> None:

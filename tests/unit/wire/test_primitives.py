@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.wire.primitives import (
+    ELEMENTS_MAX,
     MalformedFrame,
     check_count,
     nullable_string,
@@ -114,6 +115,13 @@ def test_tags_are_read_in_ascending_order() -> None:
 def test_malformed_tags(encoded: str, count: int) -> None:
     with pytest.raises(MalformedFrame):
         skip_tags(bytes.fromhex(encoded), 0, count)
+
+
+def test_more_tags_than_any_message_has_are_malformed() -> None:
+    tags = b"".join(uvarint(tag) + b"\0" for tag in range(ELEMENTS_MAX + 1))
+    assert skip_tags(tags, 0, ELEMENTS_MAX) == len(tags) - 4
+    with pytest.raises(MalformedFrame, match="more than 524288"):
+        skip_tags(tags, 0, ELEMENTS_MAX + 1)
 
 
 def test_a_count_is_held_against_the_bytes_that_remain() -> None:
