@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 _WIDTH = 760
-_LABEL_WIDTH = 300
+_LABEL_WIDTH = 330
 _ROW_HEIGHT = 44
 _TOP = 48
 _MARGIN = 56

@@ -211,7 +211,7 @@ class KafkaClient:
             raise KafkaError(f"{address[0]}:{address[1]}: {error}") from None
 
     def _retry_or_raise(self, error: int, deadline: float, what: str) -> None:
-        code = ErrorCode(error)  # type: ignore[call-arg]  # mypy takes __new__ for the look-up
+        code = ErrorCode(error)
         # No error at all is a topic that was made this moment and has no partitions to show yet.
         if not (code.retriable or code == ErrorCode.NONE) or time.monotonic() > deadline:
             raise KafkaError(f"{what}: {code.name}: {code.message}")

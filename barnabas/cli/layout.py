@@ -63,6 +63,10 @@ class ClusterLayout:
     def purgatory_port(self) -> int:
         return self.internal_port + 3
 
+    @property
+    def gateway_ops_port(self) -> int:
+        return self.internal_port + 4
+
     def logstore_data_port(self, logstore_id: int) -> int:
         return self.internal_port + 8 + 2 * logstore_id
 

@@ -80,48 +80,53 @@ def _etcd(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> Ser
 
 
 def _python_service(
-    directory: ClusterDirectory, name: str, role: Role, ports: dict[str, int], properties: dict[str, str]
+    directory: ClusterDirectory,
+    layout: ClusterLayout,
+    role: Role,
+    name: str,
+    ports: dict[str, int],
+    own: dict[str, str],
 ) -> Service:
+    properties = {
+        **own,
+        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
+        "log.format": "console",
+    }
     argv = [sys.executable, "-m", f"services.{role}", "--config", str(directory.config_path(name))]
     return Service(name, role, argv, ports, properties)
 
 
 def _controller(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
-    properties = {
-        "controller.id": "controller-0",
-        "listeners": f"{HOST}:{layout.controller_port}",
-        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
-    }
-    return _python_service(directory, "controller", Role.CONTROLLER, {"ops": layout.controller_port}, properties)
+    name = str(Role.CONTROLLER)
+    own = {"controller.id": name, "listeners": f"{HOST}:{layout.controller_port}"}
+    return _python_service(directory, layout, Role.CONTROLLER, name, {"ops": layout.controller_port}, own)
 
 
 def _logstore(directory: ClusterDirectory, layout: ClusterLayout, logstore_id: int) -> Service:
-    data_port, control_port = layout.logstore_data_port(logstore_id), layout.logstore_control_port(logstore_id)
-    properties = {
+    ports = {"data": layout.logstore_data_port(logstore_id), "control": layout.logstore_control_port(logstore_id)}
+    own = {
         "node.id": str(logstore_id),
         "log.dirs": str(directory.logstore_path(logstore_id)),
-        "listeners": f"{HOST}:{data_port}",
-        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
+        "listeners": f"{HOST}:{ports['data']}",
+        "control.listeners": f"{HOST}:{ports['control']}",
     }
-    ports = {"data": data_port, "control": control_port}
-    return _python_service(directory, f"logstore-{logstore_id}", Role.LOGSTORE, ports, properties)
+    return _python_service(directory, layout, Role.LOGSTORE, f"logstore-{logstore_id}", ports, own)
 
 
 def _purgatory(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
-    properties = {
-        "pod.id": "purgatory-0",
-        "listeners": f"{HOST}:{layout.purgatory_port}",
-        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
-    }
-    return _python_service(directory, "purgatory", Role.PURGATORY, {"park": layout.purgatory_port}, properties)
+    name = str(Role.PURGATORY)
+    own = {"pod.id": name, "listeners": f"{HOST}:{layout.purgatory_port}"}
+    return _python_service(directory, layout, Role.PURGATORY, name, {"park": layout.purgatory_port}, own)
 
 
 def _gateway(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
-    properties = {
-        "gateway.id": "gateway-0",
+    name = str(Role.GATEWAY)
+    own = {
+        "gateway.id": name,
         "listeners": f"PLAINTEXT://{HOST}:{layout.kafka_port}",
-        "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
+        "ops.listeners": f"{HOST}:{layout.gateway_ops_port}",
     }
-    ports = {"kafka": layout.kafka_port}
-    ports |= {f"broker-{logstore_id}": layout.kafka_port + 1 + logstore_id for logstore_id in layout.logstore_ids}
-    return _python_service(directory, "gateway", Role.GATEWAY, ports, properties)
+    # Where a client finds each broker id: a new logstore means a new port.
+    brokers = {f"broker-{logstore_id}": layout.kafka_port + 1 + logstore_id for logstore_id in layout.logstore_ids}
+    ports = {"kafka": layout.kafka_port, **brokers, "health": layout.gateway_ops_port}
+    return _python_service(directory, layout, Role.GATEWAY, name, ports, own)

@@ -49,10 +49,11 @@ class Confluent:
     """librdkafka."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = {"bootstrap.servers": bootstrap}
+        self._bootstrap: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap}
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
 
         admin = AdminClient(self._bootstrap)
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=SECONDS_MAX)
@@ -83,7 +84,7 @@ class Confluent:
         while len(values) < count and time.monotonic() < deadline:
             for message in consumer.consume(count - len(values), timeout=0.2):
                 assert message.error() is None, message.error()
-                values.append(message.value())
+                values.append(message.value() or b"")
         consumer.close()
         return values
 

@@ -1,0 +1,77 @@
+"""Kafka's own clients and tools: the Java producer and consumer, and DumpLogSegments on our files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.running_cluster import ROOT, RunningCluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.java]
+
+LOGSTORES = 2
+LIBS = ROOT / ".cache/peer/libs"
+SOURCE = ROOT / "tests/compat/java/RoundTrip.java"
+MODES = ["defaults", "acks-0", "acks-1", "acks-all", "idempotent", "gzip", "snappy", "lz4", "zstd"]
+RECORDS = 1000
+
+
+@pytest.fixture(scope="module")
+def java() -> list[str]:
+    """The start of a command line; the jars are got where Maven is."""
+    if shutil.which("java") is None or shutil.which("javac") is None:
+        pytest.skip("no JDK (java and javac) on PATH")
+    got = subprocess.run([ROOT / "scripts/peer"], capture_output=True, text=True, check=False)
+    if got.returncode != 0:
+        pytest.skip(f"Apache Kafka's jars can't be got: {got.stderr.strip()}")
+    return ["java", "-Xmx256M", "-cp", f"{LIBS}/*"]
+
+
+@pytest.fixture(scope="module")
+def round_trips(java: list[str], bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the Java program says of each mode."""
+    classes = tmp_path_factory.mktemp("classes")
+    subprocess.run(["javac", "-cp", f"{LIBS}/*", "-d", str(classes), str(SOURCE)], check=True)
+    done = subprocess.run(
+        [*java[:-1], f"{LIBS}/*:{classes}", "RoundTrip", bootstrap],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith(tuple(MODES))]
+    return {mode: said for mode, _, said in (line.partition(" ") for line in lines)}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_java_clients_read_back_what_they_produced(round_trips: dict[str, str], mode: str) -> None:
+    assert round_trips[mode].startswith("ok ")
+
+
+@pytest.mark.parametrize("mode", ["idempotent", "zstd"])
+def test_dump_log_segments_reads_our_files(
+    java: list[str], round_trips: dict[str, str], cluster: RunningCluster, mode: str
+) -> None:
+    topic = round_trips[mode].removeprefix("ok ")
+    files = sorted(str(path) for path in cluster.directory.path.glob(f"logstore-*/{topic}-0/*.*index"))
+    (log,) = map(str, cluster.directory.path.glob(f"logstore-*/{topic}-0/*.log"))
+    dumped = dump(java, [log, *files], "--deep-iteration")
+    assert "isvalid: false" not in dumped
+    assert re.findall(r"^\| offset: (\d+)", dumped, re.MULTILINE) == [str(offset) for offset in range(RECORDS)]
+    assert [line for line in dumped.splitlines() if "Mismatches" in line or "Missing" in line] == []
+    assert len(files) == 2
+    for file in files:
+        assert f"Dumping {file}" in dumped
+
+
+def dump(java: list[str], files: list[str], *options: str) -> str:
+    """The output of Kafka's DumpLogSegments."""
+    tool = ["org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(files), *options]
+    done = subprocess.run([*java, *tool], capture_output=True, text=True, timeout=60, check=False, cwd=Path("/"))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
