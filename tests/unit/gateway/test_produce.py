@@ -1,0 +1,508 @@
+"""Produce: appended once, in order, answered truthfully whatever becomes of the stream, the leader or purgatory."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.channel.messages import Credit, Outcome
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.unit.gateway.world import TOPIC_ID, ScriptedPod, World, topic
+
+NONE = ErrorCode.NONE
+
+
+def test_one_record_goes_to_the_leader_and_back() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0)
+    append = world.logstore.appends[0]
+    assert (append.topic_id, append.partition, append.leader_epoch, append.acks) == (TOPIC_ID, 0, 5, 1)
+    world.logstore.append_result(base_offset=42)
+    response = client.answers[0].responses[0].partition_responses[0]
+    assert (response.error_code, response.base_offset, response.log_append_time_ms) == (0, 42, -1)
+
+
+def test_a_turn_sends_one_message_with_all_it_has() -> None:
+    world = World(topic(leaders=(1, 1)))
+    client = world.client()
+    before = world.logstore.messages
+    client.send(
+        b"".join(
+            client.frame(ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=[data])]), ApiKey.PRODUCE, 9)
+            for data in (PartitionProduceData(0, bytes(61)), PartitionProduceData(1, bytes(61)))
+        )
+    )
+    assert world.logstore.messages == before + 1
+    assert [append.partition for append in world.logstore.appends] == [0, 1]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+def test_other_acks_are_refused(acks: int) -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, acks=acks)
+    assert client.error_codes() == [[ErrorCode.INVALID_REQUIRED_ACKS]]
+    assert not world.logstore.appends
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_oldest_versions_are_refused_per_partition(version: int) -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, version=version)
+    assert client.error_codes() == [[ErrorCode.UNSUPPORTED_VERSION]]
+    assert not client.is_closed
+
+
+def test_a_transactional_id_is_refused_truthfully() -> None:
+    world = World()
+    client = world.client()
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(61))])]
+    client.ask(ProduceRequest("tx", -1, 1000, data), ApiKey.PRODUCE, 9)
+    assert client.error_codes() == [[ErrorCode.INVALID_PRODUCER_ID_MAPPING]]
+
+
+def test_unknown_topics_partitions_and_ids() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, name="other")
+    client.produce(9)
+    unknown_id = [TopicProduceData(topic_id=bytes(range(16)), partition_data=[PartitionProduceData(0, bytes(61))])]
+    client.ask(ProduceRequest(None, 1, 1000, unknown_id), ApiKey.PRODUCE, 13)
+    assert client.error_codes() == [
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
+        [ErrorCode.UNKNOWN_TOPIC_ID],
+    ]
+
+
+@pytest.mark.parametrize("records", [None, b""])
+def test_a_partition_without_records_is_refused(records: bytes | None) -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, records=records)
+    assert client.error_codes() == [[ErrorCode.INVALID_RECORD]]
+
+
+def test_zstd_needs_version_7() -> None:
+    world = World()
+    client = world.client()
+    zstd = bytearray(61)
+    zstd[22] = 4
+    client.produce(0, records=bytes(zstd), version=6)
+    assert client.error_codes() == [[ErrorCode.UNSUPPORTED_COMPRESSION_TYPE]]
+    client.produce(0, records=bytes(zstd), version=7)
+    assert len(world.logstore.appends) == 1
+
+
+def test_a_partition_named_twice_is_appended_once_as_named_last() -> None:
+    world = World()
+    client = world.client()
+    twice = [PartitionProduceData(0, b"a" * 61), PartitionProduceData(0, b"b" * 61)]
+    client.ask(ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=twice)]), ApiKey.PRODUCE, 9)
+    assert [bytes(append.records) for append in world.logstore.appends] == [b"b" * 61]
+    world.logstore.append_result()
+    assert client.error_codes() == [[NONE]]
+
+
+def test_a_topic_named_twice_is_answered_once() -> None:
+    world = World(topic(leaders=(1, 1)))
+    client = world.client()
+    topics = [TopicProduceData("t", partition_data=[PartitionProduceData(index, bytes(61))]) for index in (0, 1, 0)]
+    client.ask(ProduceRequest(None, 1, 1000, topics), ApiKey.PRODUCE, 9)
+    assert len(world.logstore.appends) == 2
+    world.logstore.append_result(error_code=ErrorCode.MESSAGE_TOO_LARGE)
+    world.logstore.append_result()
+    response = client.answers[0].responses
+    assert len(response) == 1
+    assert [(each.index, each.error_code) for each in response[0].partition_responses] == [
+        (0, ErrorCode.MESSAGE_TOO_LARGE),
+        (1, NONE),
+    ]
+
+
+def test_partitions_split_over_their_leaders() -> None:
+    world = World(topic(leaders=(1, 2)), nodes=(1, 2))
+    client = world.client()
+    client.produce(0, 1)
+    assert [append.partition for append in world.logstores[1].appends] == [0]
+    assert [append.partition for append in world.logstores[2].appends] == [1]
+    world.logstores[2].append_result(base_offset=2)
+    assert not client.answers
+    world.logstores[1].append_result(base_offset=1)
+    assert [each.base_offset for each in client.answers[0].responses[0].partition_responses] == [1, 2]
+
+
+# --- acks=0 ---
+
+
+def test_acks_0_has_no_answer_and_keeps_its_place() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, acks=0)
+    client.produce(0, acks=1)
+    world.logstore.append_result()
+    assert not client.answers
+    world.logstore.append_result()
+    assert client.correlation_ids == [2]
+
+
+def test_acks_0_that_fails_closes_the_connection() -> None:
+    world = World()
+    client, other = world.client(), world.client()
+    client.produce(0, acks=0)
+    world.logstore.append_result(error_code=ErrorCode.CORRUPT_MESSAGE)
+    assert client.is_closed
+    assert not other.is_closed
+    assert world.logs[-1].fields["correlation_id"] == 1
+
+
+def test_acks_0_to_an_unknown_topic_closes_the_connection() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, acks=0, name="other")
+    assert client.is_closed
+
+
+# --- leaders and streams ---
+
+
+def test_a_lost_stream_says_maybe_written() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0)
+    world.logstore.down()
+    assert client.error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+
+
+def test_a_lost_stream_is_never_sent_again() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0)
+    world.logstore.down()
+    world.logstore.up()
+    assert not world.logstore.appends
+
+
+def test_what_was_not_sent_waits_for_the_stream_to_come_back() -> None:
+    world = World()
+    client = world.client()
+    world.logstore.down()
+    client.produce(0)
+    assert client.is_paused
+    assert not client.answers
+    world.pass_ms(1000)
+    world.logstore.up()
+    assert len(world.logstore.appends) == 1
+    assert not client.is_paused
+    world.logstore.append_result()
+    assert client.error_codes() == [[NONE]]
+
+
+def test_what_was_not_sent_ends_as_not_written() -> None:
+    world = World()
+    client = world.client()
+    world.logstore.down()
+    client.produce(0)
+    world.pass_ms(world.processor.config.route_wait_ms_max + 100)
+    assert client.error_codes() == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+    assert not client.is_paused
+    world.logstore.up()
+    assert not world.logstore.appends
+
+
+def test_a_leaderless_partition_is_refused_at_once() -> None:
+    world = World(topic(leaders=(-1,)))
+    client = world.client()
+    client.produce(0)
+    assert client.error_codes() == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+
+
+def test_a_waiting_append_follows_the_leader() -> None:
+    world = World(nodes=(1, 2))
+    client = world.client()
+    world.logstore.down()
+    client.produce(0)
+    world.update(topic(leaders=(2,), epoch=6))
+    assert [append.leader_epoch for append in world.logstores[2].appends] == [6]
+
+
+def test_after_a_change_of_leader_the_next_append_waits_for_the_last_answer() -> None:
+    world = World(topic(leaders=(1, 2)), nodes=(1, 2))
+    client, other = world.client(), world.client()
+    client.produce(0)
+    world.update(topic(leaders=(2, 2), epoch=6))
+    client.produce(0)
+    other.produce(0)
+    assert len(world.logstores[2].appends) == 1, "only the other connection's"
+    world.logstores[1].append_result(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=6, leader_id=2)
+    assert len(world.logstores[2].appends) == 2
+
+
+def test_a_logstore_that_knows_better_is_believed_before_the_answer() -> None:
+    world = World(nodes=(1, 2))
+    client = world.client()
+    client.produce(0, version=11)
+    world.logstore.append_result(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_epoch=6, leader_id=2)
+    response = client.answers[0]
+    leader = response.responses[0].partition_responses[0].current_leader
+    assert (leader.leader_id, leader.leader_epoch) == (2, 6)
+    assert [(each.node_id, each.host, each.port) for each in response.node_endpoints] == [(2, "kafka.example", 9095)]
+    client.produce(0)
+    assert [append.leader_epoch for append in world.logstores[2].appends] == [6]
+
+
+def test_a_client_that_is_gone_takes_what_was_not_sent_along() -> None:
+    world = World()
+    client = world.client()
+    world.logstore.down()
+    client.produce(0)
+    client.close()
+    world.logstore.up()
+    assert not world.logstore.appends
+
+
+def test_a_silent_logstore_ends_as_maybe_written() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, timeout_ms=10_000)
+    world.pass_ms(9_900)
+    assert not client.answers
+    world.pass_ms(200)
+    assert client.error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+    world.logstore.append_result()
+    assert len(client.answers) == 1
+
+
+# --- credit ---
+
+
+def test_without_credit_only_that_connection_waits() -> None:
+    world = World(topic(leaders=(1, 2)), nodes=(1, 2))
+    world.logstores[1].down()
+    world.logstores[1].up(Credit(0, 0))
+    slow, fast = world.client(), world.client()
+    slow.produce(0)
+    assert slow.is_paused
+    fast.produce(1)
+    assert not fast.is_paused
+    assert len(world.logstores[2].appends) == 1
+    assert not world.logstores[1].appends
+
+
+def test_credit_lets_the_line_move_in_order() -> None:
+    world = World()
+    world.logstore.down()
+    world.logstore.up(Credit(0, 0))
+    clients = [world.client() for _ in range(3)]
+    for client in clients:
+        client.produce(0)
+    world.logstore.grant(2, 1 << 21)
+    assert len(world.logstore.appends) == 2
+    assert [client.is_paused for client in clients] == [False, False, True]
+    world.logstore.grant(1, 0)
+    assert len(world.logstore.appends) == 3
+
+
+def test_a_newcomer_does_not_overtake_the_line() -> None:
+    world = World(topic(leaders=(1, 1)))
+    world.logstore.down()
+    world.logstore.up(Credit(100, 0))
+    first, second = world.client(), world.client()
+    first.produce(0, records=bytes(2000))
+    second.produce(1, records=bytes(61))
+    world.logstore.grant(0, 1 << 21)
+    assert [append.partition for append in world.logstore.appends] == [0, 1]
+
+
+def test_unsent_appends_of_a_dead_stream_wait_for_the_next() -> None:
+    world = World()
+    world.logstore.down()
+    world.logstore.up(Credit(0, 0))
+    client = world.client()
+    client.produce(0)
+    world.logstore.down()
+    assert not client.answers
+    world.logstore.up()
+    assert len(world.logstore.appends) == 1
+
+
+def test_no_credit_until_the_deadline_is_a_timeout() -> None:
+    world = World()
+    world.logstore.down()
+    world.logstore.up(Credit(0, 0))
+    client = world.client()
+    client.produce(0, timeout_ms=8_000)
+    world.pass_ms(8_100)
+    assert client.error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+    assert not client.is_paused
+    world.logstore.grant(10, 1 << 21)
+    assert not world.logstore.appends
+
+
+# --- acks=all ---
+
+
+def parked() -> tuple[World, ScriptedPod]:
+    """A produce with acks=all that waits in the one pod."""
+    world = World(pods=("p-0",))
+    world.client().produce(0, acks=-1, timeout_ms=10_000)
+    world.logstore.append_result(required_offset=8)
+    return world, world.pod
+
+
+def test_what_is_committed_already_is_not_parked() -> None:
+    world = World(pods=("p-0",))
+    client = world.client()
+    client.produce(0, acks=-1)
+    world.logstore.append_result(committed=True)
+    assert client.error_codes() == [[NONE]]
+    assert not world.pod.produces
+
+
+def test_what_is_not_committed_waits_in_purgatory() -> None:
+    world, pod = parked()
+    entry = pod.produces[0]
+    condition = entry.conditions[0]
+    assert (condition.leader_id, condition.leader_epoch, condition.required_offset) == (1, 5, 8)
+    assert entry.wait_ms == 10_000
+    assert not world.clients[1].answers
+    pod.complete(entry.entry_id, Outcome.SATISFIED, NONE)
+    assert world.clients[1].error_codes() == [[NONE]]
+    assert world.clients[1].answers[0].responses[0].partition_responses[0].base_offset == 7
+
+
+def test_purgatory_says_which_partition_failed() -> None:
+    world = World(topic(leaders=(1, 1)), pods=("p-0",))
+    client = world.client()
+    client.produce(0, 1, acks=-1)
+    world.logstore.append_result()
+    world.logstore.append_result()
+    entry = world.pod.produces[0]
+    world.pod.complete(entry.entry_id, Outcome.FENCED, NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert client.error_codes() == [[NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+
+
+def test_all_entries_go_to_the_pod_of_the_leader() -> None:
+    world = World(topic(leaders=(1, 2)), nodes=(1, 2), pods=("p-0", "p-1"))
+    client = world.client()
+    client.produce(1, acks=-1)
+    world.logstores[2].append_result()
+    client.produce(0, acks=-1)
+    world.logstores[1].append_result()
+    assert (len(world.pods["p-0"].produces), len(world.pods["p-1"].produces)) == (1, 1)
+    assert world.pods["p-0"].produces[0].conditions[0].leader_id == 2
+
+
+def test_a_silent_purgatory_is_not_waited_for_longer_than_the_timeout() -> None:
+    world, pod = parked()
+    world.pass_ms(10_300)
+    assert world.clients[1].error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+    assert pod.cancels == [pod.produces[0].entry_id]
+
+
+def test_a_client_that_is_gone_cancels_its_entry() -> None:
+    world, pod = parked()
+    world.clients[1].close()
+    assert pod.cancels == [pod.produces[0].entry_id]
+
+
+def test_a_dead_pod_is_replaced_by_the_leaders_word() -> None:
+    world, pod = parked()
+    pod.down()
+    assert not world.clients[1].answers
+    world.logstore.state_answer(high_watermark=8)
+    assert world.clients[1].error_codes() == [[NONE]]
+
+
+def test_a_dead_pods_entry_is_parked_elsewhere_when_not_satisfied() -> None:
+    world = World(pods=("p-0", "p-1"))
+    client = world.client()
+    client.produce(0, acks=-1)
+    world.logstore.append_result()
+    world.pods["p-1"].down()
+    world.logstore.state_answer(high_watermark=7)
+    entry = world.pods["p-0"].produces[0]
+    world.pods["p-0"].complete(entry.entry_id, Outcome.SATISFIED, NONE)
+    assert client.error_codes() == [[NONE]]
+
+
+def test_without_any_pod_the_leader_is_asked_again_until_it_is_committed() -> None:
+    world, pod = parked()
+    pod.down()
+    world.logstore.state_answer(high_watermark=7)
+    assert not world.logstore.state_queries
+    world.pass_ms(200)
+    world.logstore.state_answer(high_watermark=8)
+    assert world.clients[1].error_codes() == [[NONE]]
+
+
+def test_without_any_pod_and_never_committed_it_times_out() -> None:
+    world, pod = parked()
+    pod.down()
+    for _ in range(500):
+        if world.logstore.state_queries:
+            world.logstore.state_answer(high_watermark=7)
+        world.pass_ms(30)
+    assert world.clients[1].error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+
+
+def test_another_epoch_is_never_success() -> None:
+    world, pod = parked()
+    pod.down()
+    world.logstore.state_answer(high_watermark=100, leader_epoch=6)
+    assert world.clients[1].error_codes() == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+
+
+def test_a_leader_no_more_is_never_success() -> None:
+    world, pod = parked()
+    pod.down()
+    world.logstore.state_answer(high_watermark=100, leading=False)
+    assert world.clients[1].error_codes() == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+
+
+def test_an_image_with_another_epoch_needs_no_question() -> None:
+    world, pod = parked()
+    world.update(topic(leaders=(1,), epoch=6))
+    pod.down()
+    assert world.clients[1].error_codes() == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]]
+
+
+def test_a_leader_that_is_not_reached_by_the_deadline_is_a_timeout() -> None:
+    world, pod = parked()
+    world.logstore.down()
+    pod.down()
+    world.pass_ms(9_000)
+    assert not world.clients[1].answers
+    world.pass_ms(1_100)
+    assert world.clients[1].error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+
+
+def test_a_leader_that_comes_back_in_time_is_asked() -> None:
+    world, pod = parked()
+    world.logstore.down()
+    pod.down()
+    world.pass_ms(1_000)
+    world.logstore.up()
+    world.pass_ms(200)
+    world.logstore.state_answer(high_watermark=8)
+    assert world.clients[1].error_codes() == [[NONE]]
+
+
+def test_a_late_completion_changes_nothing() -> None:
+    world, pod = parked()
+    entry_id = pod.produces[0].entry_id
+    world.pass_ms(10_300)
+    pod.complete(entry_id, Outcome.SATISFIED, NONE)
+    assert world.clients[1].error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+
+
+def test_a_timeout_of_0_does_not_park() -> None:
+    world = World(pods=("p-0",))
+    client = world.client()
+    client.produce(0, acks=-1, timeout_ms=0)
+    world.logstore.append_result()
+    assert client.error_codes() == [[ErrorCode.REQUEST_TIMED_OUT]]
+    assert not world.pod.produces

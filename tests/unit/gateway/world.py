@@ -1,0 +1,320 @@
+"""A processor's core with everything around it scripted: clients, logstores, purgatory pods, controller, clock.
+
+Nothing answers by itself. A test reads what the core asked (`logstore.appends`), and says what comes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from barnabas.channel.messages import (
+    Append,
+    AppendResult,
+    Completion,
+    Credit,
+    ExchangeResponse,
+    OffsetQuery,
+    Outcome,
+    ParkFetch,
+    ParkProduce,
+    ParkResponse,
+    PartitionState,
+    Read,
+    ReadPartitionResult,
+    ReadPiece,
+    ReadResponse,
+    StateAnswer,
+    StateQuery,
+)
+from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import decode_response, encode_request
+from barnabas.wire.frames import FrameSplitter
+from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from services.gateway.core.config import GatewayConfig, Listener
+from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log
+from services.gateway.core.processor import Processor
+
+LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
+CONFIG = GatewayConfig("gateway-0", (LISTENER,))
+TOPIC_ID = b"0123456789abcdef"
+AMPLE = Credit(1000, 1 << 30)
+BATCH = bytes(61)
+"""Records that the gateway takes for a batch without compression."""
+
+
+def topic(name: str = "t", topic_id: bytes = TOPIC_ID, leaders: tuple[int, ...] = (1,), epoch: int = 5) -> TopicMetadata:
+    partitions = [
+        PartitionMetadata(index, leader, epoch, 0, [max(leader, 1)], [max(leader, 1)])
+        for index, leader in enumerate(leaders)
+    ]
+    return TopicMetadata(name, topic_id, {}, partitions)
+
+
+@dataclass
+class Client:
+    """One connection, with what it has been told."""
+
+    world: World
+    connection_id: int
+    answers: list[Any] = field(default_factory=list)
+    correlation_ids: list[int] = field(default_factory=list)
+    is_closed: bool = False
+    is_paused: bool = False
+    written: bytearray = field(default_factory=bytearray)
+    _asked: dict[int, tuple[int, int]] = field(default_factory=dict)
+    _splitter: FrameSplitter = field(default_factory=lambda: FrameSplitter(1 << 30))
+    _next_correlation_id: int = 1
+
+    def frame(self, request: Any, api_key: ApiKey, version: int) -> bytes:
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id += 1
+        self._asked[correlation_id] = (api_key, version)
+        return b"".join(encode_request(request, version, correlation_id, "client"))
+
+    def ask(self, request: Any, api_key: ApiKey, version: int) -> None:
+        self.send(self.frame(request, api_key, version))
+
+    def send(self, data: bytes) -> None:
+        """Raw bytes, then one turn."""
+        self.world.processor.bytes_received(self.connection_id, data, self.world.now_ms)
+        self.world.turn()
+
+    def produce(
+        self,
+        *partitions: int,
+        acks: int = 1,
+        timeout_ms: int = 30_000,
+        records: bytes | None = BATCH,
+        name: str = "t",
+        version: int = 11,
+    ) -> None:
+        data = [PartitionProduceData(index, records) for index in partitions or (0,)]
+        topics = [TopicProduceData(name, partition_data=data)]
+        self.ask(ProduceRequest(None, acks, timeout_ms, topics), ApiKey.PRODUCE, version)
+
+    def fetch(
+        self,
+        *partitions: int,
+        offset: int = 0,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
+        partition_max_bytes: int = 1 << 20,
+        version: int = 12,
+    ) -> None:
+        asked = [
+            FetchPartition(index, fetch_offset=offset, partition_max_bytes=partition_max_bytes)
+            for index in partitions or (0,)
+        ]
+        request = FetchRequest(
+            max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=[FetchTopic("t", partitions=asked)]
+        )
+        self.ask(request, ApiKey.FETCH, version)
+
+    def close(self) -> None:
+        self.world.processor.connection_closed(self.connection_id, self.world.now_ms)
+        self.is_closed = True
+        self.world.turn()
+
+    def leave_unread(self, unsent_bytes: int) -> None:
+        """The host says how much this client has not taken."""
+        self.world.processor.unsent_bytes(self.connection_id, unsent_bytes, self.world.now_ms)
+        self.world.turn()
+
+    def take(self, buffers: list[Any]) -> None:
+        data = b"".join(buffers)
+        self.written += data
+        for frame in self._splitter.feed(data):
+            correlation_id = int.from_bytes(frame[:4], "big")
+            api_key, version = self._asked.get(correlation_id, (ApiKey.API_VERSIONS, 0))
+            self.correlation_ids.append(correlation_id)
+            self.answers.append(decode_response(api_key, version, frame)[1])
+
+    def error_codes(self) -> list[list[int]]:
+        """Of each Produce answer, by partition."""
+        return [
+            [partition.error_code for topic in answer.responses for partition in topic.partition_responses]
+            for answer in self.answers
+        ]
+
+
+@dataclass
+class ScriptedLogstore:
+    """What one logstore was asked and has not answered."""
+
+    world: World
+    node_id: int
+    appends: list[Append] = field(default_factory=list)
+    offset_queries: list[OffsetQuery] = field(default_factory=list)
+    state_queries: list[StateQuery] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    cancels: list[int] = field(default_factory=list)
+    messages: int = 0
+
+    def up(self, credit: Credit | None = AMPLE) -> None:
+        processor, now_ms = self.world.processor, self.world.now_ms
+        processor.exchange_up(self.node_id, now_ms)
+        processor.read_up(self.node_id, now_ms)
+        processor.exchange_response(self.node_id, ExchangeResponse(credit=credit), now_ms)
+        processor.read_response(self.node_id, ReadResponse(credit=credit), now_ms)
+        self.world.turn()
+
+    def down(self) -> None:
+        self.world.processor.exchange_down(self.node_id, self.world.now_ms)
+        self.world.processor.read_down(self.node_id, self.world.now_ms)
+        self.appends.clear()
+        self.reads.clear()
+        self.state_queries.clear()
+        self.offset_queries.clear()
+        self.world.turn()
+
+    def say(self, response: ExchangeResponse) -> None:
+        self.world.processor.exchange_response(self.node_id, response, self.world.now_ms)
+        self.world.turn()
+
+    def grant(self, requests: int, byte_count: int) -> None:
+        self.say(ExchangeResponse(credit=Credit(requests, byte_count)))
+
+    def append_result(self, **result: Any) -> None:
+        """Answer the oldest append."""
+        append = self.appends.pop(0)
+        known = {"base_offset": 7, "log_start_offset": 0, "leader_epoch": append.leader_epoch, "required_offset": 8}
+        self.say(ExchangeResponse(append_results=[AppendResult(append.request_id, **(known | result))]))
+
+    def read_result(self, *records: bytes, error_code: int = 0, **result: Any) -> None:
+        """Answer the oldest read with these records, by partition."""
+        read = self.reads.pop(0)
+        known = {"high_watermark": 10, "last_stable_offset": 10, "log_start_offset": 0, "leader_epoch": 5}
+        partitions = [
+            ReadPartitionResult(index, error_code, records=data, **(known | result))
+            for index, data in enumerate(records)
+        ]
+        piece = ReadPiece(read.request_id, True, partitions)
+        self.world.processor.read_response(self.node_id, ReadResponse(pieces=[piece]), self.world.now_ms)
+        self.world.turn()
+
+    def state_answer(self, high_watermark: int, *, leader_epoch: int = 5, leading: bool = True) -> None:
+        """Answer the oldest state query."""
+        query = self.state_queries.pop(0)
+        state = PartitionState(
+            query.topic_id,
+            query.partition,
+            leader_epoch,
+            high_watermark,
+            leading=leading,
+            online=True,
+            in_sync_replicas_at_minimum=True,
+        )
+        self.say(ExchangeResponse(state_answers=[StateAnswer(query.request_id, 0, state)]))
+
+
+@dataclass
+class ScriptedPod:
+    world: World
+    pod_id: str
+    produces: list[ParkProduce] = field(default_factory=list)
+    fetches: list[ParkFetch] = field(default_factory=list)
+    cancels: list[int] = field(default_factory=list)
+
+    def up(self) -> None:
+        self.world.processor.purgatory_up(self.pod_id, self.world.now_ms)
+        self.world.turn()
+
+    def down(self) -> None:
+        self.world.processor.purgatory_down(self.pod_id, self.world.now_ms)
+        self.produces.clear()
+        self.fetches.clear()
+        self.world.turn()
+
+    def complete(self, entry_id: int, outcome: Outcome, *error_codes: int) -> None:
+        response = ParkResponse(completions=[Completion(entry_id, outcome, list(error_codes))])
+        self.world.processor.park_response(self.pod_id, response, self.world.now_ms)
+        self.world.turn()
+
+
+class World:
+    def __init__(
+        self, *topics: TopicMetadata, nodes: tuple[int, ...] = (1,), pods: tuple[str, ...] = (), **config: Any
+    ) -> None:
+        self.now_ms = 1_000_000
+        self.processor = Processor(replace(CONFIG, **config))
+        self.logs: list[Log] = []
+        self.calls: list[ControllerCall] = []
+        self.clients: dict[int, Client] = {}
+        self.logstores = {node_id: ScriptedLogstore(self, node_id) for node_id in nodes}
+        self.pods = {pod_id: ScriptedPod(self, pod_id) for pod_id in pods}
+        self.revision = 0
+        self.update(*(topics or (topic(),)))
+        for logstore in self.logstores.values():
+            logstore.up()
+        for pod in self.pods.values():
+            pod.up()
+
+    @property
+    def logstore(self) -> ScriptedLogstore:
+        return self.logstores[1]
+
+    @property
+    def pod(self) -> ScriptedPod:
+        return next(iter(self.pods.values()))
+
+    def update(self, *topics: TopicMetadata, **changes: Any) -> None:
+        """A full update: these topics are all there are."""
+        self.revision += 1
+        brokers = [Broker(node_id, f"logstore-{node_id}:9400", node_id) for node_id in self.logstores]
+        purgatories = [Purgatory(pod_id, f"{pod_id}:9600") for pod_id in self.pods]
+        update = UpdateMetadata(self.revision, True, "cluster", 1, brokers, purgatories, list(topics))
+        self.processor.metadata_updated(replace(update, **changes), self.now_ms)
+        self.turn()
+
+    def client(self) -> Client:
+        client = Client(self, len(self.clients) + 1)
+        self.clients[client.connection_id] = client
+        self.processor.connection_opened(client.connection_id, "PLAINTEXT", "10.0.0.1:5000", self.now_ms)
+        return client
+
+    def controller_answers(self, answer: ControllerAnswer | None) -> None:
+        """Answer the oldest call."""
+        self.processor.controller_answered(self.calls.pop(0).call_id, answer, self.now_ms)
+        self.turn()
+
+    def pass_ms(self, duration_ms: int) -> None:
+        """Let time pass, stopping at each deadline of the core."""
+        end_ms = self.now_ms + duration_ms
+        while True:
+            deadline_ms = self.processor.next_deadline_ms()
+            if deadline_ms is None or deadline_ms > end_ms:
+                break
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.processor.expire(self.now_ms)
+            self.turn()
+        self.now_ms = end_ms
+
+    def turn(self) -> None:
+        outputs = self.processor.take_outputs()
+        self.logs += outputs.logs
+        self.calls += outputs.controller_calls
+        for node_id, exchange in outputs.exchanges:
+            logstore = self.logstores[node_id]
+            logstore.messages += 1
+            logstore.appends += exchange.appends
+            logstore.offset_queries += exchange.offset_queries
+            logstore.state_queries += exchange.state_queries
+        for node_id, read in outputs.reads:
+            self.logstores[node_id].reads += read.reads
+            self.logstores[node_id].cancels += read.cancels
+        for pod_id, park in outputs.parks:
+            self.pods[pod_id].produces += park.produces
+            self.pods[pod_id].fetches += park.fetches
+            self.pods[pod_id].cancels += park.cancels
+        for connection_id, buffers in outputs.writes:
+            self.clients[connection_id].take(buffers)
+        for connection_id in outputs.closes:
+            self.clients[connection_id].is_closed = True
+        for connection_id in outputs.pauses:
+            self.clients[connection_id].is_paused = True
+        for connection_id in outputs.resumes:
+            self.clients[connection_id].is_paused = False
