@@ -275,7 +275,8 @@ class StreamLink:
         while True:
             self._up_since = 0.0
             reason = await self._converse()
-            _log.debug("stream lost", address=self.address, method=self.method, reason=reason)
+            log = _log.info if self._up_since else _log.debug
+            log("link down", address=self.address, method=self.method, reason=reason)
             # A peer that accepts and drops at once is not asked more often than one that refuses.
             if self._up_since and loop.time() - self._up_since >= BACKOFF_MS_MAX / 1000:
                 backoff_ms = BACKOFF_MS_MIN

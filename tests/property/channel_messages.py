@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -108,6 +108,34 @@ def _fill(value: Any, proto: Message) -> None:
             _fill(item, submessage)
         elif item is not None:
             setattr(proto, field.name, bytes(item) if isinstance(item, memoryview) else item)
+
+
+# Varints wider than their field, wider than 64 bits, and longer than they need to be.
+_ODD_VARINTS = [
+    b"\xff" * 9 + b"\x01",
+    b"\xff" * 9 + b"\x7f",
+    b"\x80" * 9 + b"\x02",
+    b"\xff" * 9 + b"\x80\x01",
+    b"\x80" * 9 + b"\x00",
+    b"\x85\x00",
+    b"\x85\x80\x80\x80\x10",
+    b"\xff\xff\xff\xff\x1f",
+    b"\xff\xff\xff\xff\x0f",
+    b"\x80\x80\x80\x80\x08",
+]
+
+
+def messages_with_one_odd_varint(descriptor: Descriptor) -> Iterator[bytes]:
+    """Each integer field, at any depth, with each odd varint, alone in its message."""
+    for field in descriptor.fields:
+        if field.type == FieldDescriptor.TYPE_MESSAGE:
+            for inner in messages_with_one_odd_varint(field.message_type):
+                yield bytes([field.number << 3 | 2, len(inner)]) + inner
+        elif field.type not in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES):
+            for odd in _ODD_VARINTS:
+                yield bytes([field.number << 3]) + odd
+                if field.is_repeated:
+                    yield bytes([field.number << 3 | 2, len(odd)]) + odd
 
 
 def serialize(proto: Message) -> bytes:

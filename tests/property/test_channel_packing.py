@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.channel.packing import MalformedMessage
-from tests.property.channel_messages import CODEC_NAMES, CODECS, Codec, serialize, to_proto, values
+from tests.property.channel_messages import (
+    CODEC_NAMES,
+    CODECS,
+    Codec,
+    messages_with_one_odd_varint,
+    serialize,
+    to_proto,
+    values,
+)
 
 every_message = pytest.mark.parametrize("codec", CODECS, ids=CODEC_NAMES)
 
@@ -81,6 +89,12 @@ def test_a_damaged_message_is_refused_or_read_as_protobuf_reads_it(codec: Codec,
 @given(data=st.binary(max_size=64))
 def test_random_bytes_are_refused_or_read_as_protobuf_reads_them(codec: Codec, data: bytes) -> None:
     assert_scans_as_protobuf(codec, data)
+
+
+@every_message
+def test_odd_varints_are_refused_or_read_as_protobuf_reads_them(codec: Codec) -> None:
+    for data in messages_with_one_odd_varint(codec.proto_class.DESCRIPTOR):
+        assert_scans_as_protobuf(codec, data)
 
 
 UNKNOWN_FIELDS = b"\xf8\x01\x96\x01" + b"\xf9\x0112345678" + b"\xfa\x01\x03abc" + b"\xfd\x011234"

@@ -141,3 +141,28 @@ def test_many_streams_still_get_their_minimum() -> None:
         credit = pool.open_stream(stream_id)
         assert credit.requests >= STREAM_REQUESTS_MIN
         assert credit.bytes >= STREAM_BYTES_MIN
+
+
+def test_many_busy_streams_keep_their_minimum() -> None:
+    pool = CreditPool(100, 4 * MEGABYTE)
+    accounts = [opened(pool, stream_id) for stream_id in range(50)]
+    for _ in range(5):
+        for stream_id, account in enumerate(accounts):
+            busy_turn(pool, stream_id, account)
+    assert [account.requests for account in accounts] == [STREAM_REQUESTS_MIN] * 50
+    assert [account.bytes for account in accounts] == [STREAM_BYTES_MIN] * 50
+
+
+def test_a_stream_that_holds_too_much_gives_up_what_it_uses_and_owes_nothing() -> None:
+    pool = CreditPool(500, 256 * MEGABYTE)
+    account = opened(pool, 1)
+    for _ in range(5):
+        busy_turn(pool, 1, account)
+    for stream_id in range(2, 40):
+        pool.open_stream(stream_id)
+    for left in range(249, 239, -1):
+        assert account.try_spend(1, 0)
+        assert pool.received(1, 1, 0)
+        pool.handled(1, 1, 0)
+        assert pool.grants_due(1) is None
+        assert account.requests == left

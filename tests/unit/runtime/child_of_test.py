@@ -20,8 +20,9 @@ async def serve(stopping: asyncio.Event) -> None:
                     os.write(fd, payload)
             case b"exit":
                 os._exit(int(payload))
-            case b"say and exit":
-                messages.send(b"last words", payload)
+            case b"say 20 and exit":
+                for number in range(20):
+                    messages.send(b"last words", b"%d" % number, [0])
                 os._exit(0)
             case b"hang":
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
