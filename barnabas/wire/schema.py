@@ -100,10 +100,6 @@ class Field(NamedTuple):
     tag: int | None
     default: Any
 
-    @property
-    def is_fixed(self) -> bool:
-        return not self.is_array and self.kind in FIXED_FORMATS
-
 
 def wire(
     kind: Kind | list[Kind],
