@@ -1,0 +1,37 @@
+"""`python -m services.logstore --config FILE`: one logstore."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+
+from barnabas.runtime.config import load_config
+from barnabas.runtime.logs import configure_logging
+from barnabas.runtime.processes import run_until_signal
+from barnabas.runtime.registration import IdentityTaken
+from services.logstore.shell.config import LogstoreSettings
+from services.logstore.shell.log_dirs import StartRefused
+from services.logstore.shell.node import DirectoriesLost, LogstoreNode
+
+PROGRAM = "barnabas-logstore"
+
+
+def main() -> None:
+    settings = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
+    configure_logging("logstore", settings.log_level, settings.log_format)
+    # Logs and indexes live long and have no cycles; a full collection over them would stop the data path.
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 1_000)
+
+    async def serve(stopping: asyncio.Event) -> None:
+        await LogstoreNode(settings).run(stopping)
+
+    try:
+        run_until_signal(serve)
+    except* (StartRefused, IdentityTaken, DirectoriesLost, OSError) as refused:
+        sys.exit(f"{PROGRAM}: {refused.exceptions[0]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Taking the log directories into use: locked against a second process, checked for whose they are, loaded."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from barnabas.ports.disk import Disk, DiskError
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.logs import get_logger
+from services.logstore.core.storage.checkpoints import uuid_to_text
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.log_directory import (
+    DirectoryRefusal,
+    LogDirectory,
+    OpenedPartition,
+    parse_partition_directory,
+)
+
+# Kafka's own name for it.
+LOCK_FILE = ".lock"
+PROGRESS_MS = 2_000
+
+_log = get_logger("logstore.log_dirs")
+
+
+class StartRefused(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
+    """Why this logstore does not start."""
+
+
+@dataclass(slots=True, frozen=True)
+class LoadedDirectories:
+    directories: list[LogDirectory]
+    partitions: list[OpenedPartition]
+
+    @property
+    def directory_id(self) -> str:
+        """Names the directories as one: another value after a disk was replaced."""
+        return ",".join(sorted(uuid_to_text(directory.identity.directory_id) for directory in self.directories))
+
+
+class DirectoryLocks:
+    """Keeps every other process out of the directories, as long as this one lives."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        """Makes missing directories. Raises StartRefused."""
+        self._descriptors: list[int] = []
+        for path in paths:
+            try:
+                os.makedirs(path, exist_ok=True)
+                descriptor = os.open(f"{path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                raise StartRefused(f"log.dirs={path}: {error.strerror}") from error
+            self._descriptors.append(descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise StartRefused(f"log.dirs={path}: another process is using it") from error
+
+
+def load_directories(
+    disk: Disk, paths: Sequence[str], cluster_id: str, node_id: int, kernel_boot_id: str, defaults: TopicConfig
+) -> LoadedDirectories:
+    """Open every partition, recovery included; it may take minutes. Raises StartRefused."""
+    directories: list[LogDirectory] = []
+    partitions: list[OpenedPartition] = []
+    for path in paths:
+        try:
+            directory = _open(disk, path, cluster_id, node_id, kernel_boot_id)
+            partitions += _load(disk, directory, defaults)
+        except DiskError as error:
+            raise StartRefused(f"log.dirs={path}: {error}") from error
+        directories.append(directory)
+    seen: dict[tuple[str, int], str] = {}
+    for partition in partitions:
+        path = partition.opened.log.directory
+        if other := seen.setdefault(partition.topic_partition, path) != path:
+            raise StartRefused(f"{path} and {other} are the same partition: move one of them away")
+    return LoadedDirectories(directories, partitions)
+
+
+def _open(disk: Disk, path: str, cluster_id: str, node_id: int, kernel_boot_id: str) -> LogDirectory:
+    directory = LogDirectory.open(
+        disk,
+        path,
+        cluster_id=cluster_id,
+        node_id=node_id,
+        kernel_boot_id=kernel_boot_id,
+        new_directory_id=uuid.uuid4().bytes,
+        unique_name=lambda: uuid.uuid4().hex,
+    )
+    if isinstance(directory, DirectoryRefusal):
+        raise StartRefused(directory.message)
+    return directory
+
+
+def _load(disk: Disk, directory: LogDirectory, defaults: TopicConfig) -> list[OpenedPartition]:
+    names = [entry.name for entry in disk.list(directory.path) if entry.is_directory]
+    total = sum(parse_partition_directory(name) is not None for name in names)
+    began_ms = told_ms = monotonic_ms()
+    begun = 0
+
+    def config_of(_topic: str) -> TopicConfig:
+        """Asked once per partition, before it is opened: the place to say how far we are."""
+        nonlocal begun, told_ms
+        now_ms = monotonic_ms()
+        if now_ms - told_ms >= PROGRESS_MS:
+            told_ms = now_ms
+            _log.info("loading logs", directory=directory.path, loaded=begun, total=total)
+        begun += 1
+        return defaults
+
+    loaded = directory.load(config_of, began_ms)
+    kept = [partition for partition in loaded if _is_ours(directory, partition)]
+    _log.info(
+        "logs loaded",
+        directory=directory.path,
+        partitions=len(kept),
+        clean_shutdown=directory.was_shut_down_cleanly,
+        same_boot=directory.page_cache_survived,
+        recovered_bytes=sum(partition.opened.scanned_bytes for partition in kept),
+        dropped_bytes=sum(partition.opened.dropped_bytes for partition in kept),
+        took_ms=monotonic_ms() - began_ms,
+    )
+    return kept
+
+
+def _is_ours(directory: LogDirectory, partition: OpenedPartition) -> bool:
+    """Without its topic id nobody can say whose records these are: another topic of that name may exist by now."""
+    if partition.topic_id is not None:
+        return True
+    topic, number = partition.topic_partition
+    _log.warning("partition without its topic id is set aside", topic=topic, partition=number)
+    error = directory.set_aside(partition.topic_partition)
+    if error is not None:
+        raise error
+    return False

@@ -1,0 +1,98 @@
+"""The loop: one core turn per turn of the event loop, with everything that has arrived until then.
+
+Whatever comes in is handed to the core as it comes and asks for a turn. A turn steps the core, carries out the effects
+that are quicker done than handed over, and sends one message per stream with all that is to be said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from barnabas.runtime.clock import monotonic_ms, wall_ms
+from barnabas.runtime.logs import get_logger
+from services.logstore.core.logstore import TICK_MS, LogstoreCore
+from services.logstore.core.outbox import Outgoing
+from services.logstore.core.storage.effects import StorageEffect
+from services.logstore.shell.io_workers import Completion, IoWorkers
+
+_log = get_logger("logstore")
+
+
+class LogstoreLoop:
+    """Everything here runs on the event loop, and nothing awaits."""
+
+    def __init__(self, core: LogstoreCore, workers: IoWorkers, send: Callable[[Outgoing], None]) -> None:
+        self.core = core
+        self._workers = workers
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._is_turn_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle: asyncio.Future[None] | None = None
+        self.all_directories_offline = asyncio.Event()
+
+    def start(self) -> None:
+        self._workers.start(self._on_io_done)
+        self._tick()
+
+    def stop(self) -> None:
+        """No more turns by the clock; nothing may arrive any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def wake(self) -> None:
+        """Something has arrived: take a turn after the present one."""
+        if not self._is_turn_due:
+            self._is_turn_due = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_turn_due = False
+        core = self.core
+        core.step(monotonic_ms(), wall_ms())
+        self._workers.begin_turn()
+        while effects := core.take_effects():
+            self._carry_out(effects)
+        outgoing = core.take_outgoing()
+        self._send(outgoing)
+        for path, error in outgoing.offline:
+            _log.error("log directory offline", directory=path, error=str(error))
+            if core.all_directories_offline:
+                self.all_directories_offline.set()
+        if core.has_work:
+            self.wake()
+        elif self._idle is not None and core.is_idle and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _carry_out(self, effects: Sequence[StorageEffect]) -> None:
+        for effect in effects:
+            outcome = self._workers.run_in_place(effect)
+            if outcome is None:
+                self._workers.submit(effect)
+            else:
+                self.core.on_io_done(effect, outcome)
+
+    def _on_io_done(self, completions: Sequence[Completion]) -> None:
+        """Workers have finished something."""
+        for effect, outcome in completions:
+            self.core.on_io_done(effect, outcome)
+        self.wake()
+
+    def _tick(self) -> None:
+        self.core.tick(monotonic_ms())
+        self.wake()
+        self._timer = self._loop.call_later(TICK_MS / 1000, self._tick)
+
+    async def idle(self) -> None:
+        """Returns once nothing waits to be done and nothing is under way; the core is stopping, so that comes."""
+        self._idle = self._loop.create_future()
+        self.wake()
+        await self._idle
+
+    async def run_closing_flushes(self) -> None:
+        """Finish what is under way, then carry out the last effects of a clean stop; `stop` comes before."""
+        await self.idle()
+        for effect in self.core.take_closing_flushes():
+            self._workers.submit(effect)
+        await self.idle()

@@ -1,0 +1,221 @@
+"""One logstore from its start to its end.
+
+Start, in this order: directories locked, data listener up (health says NOT_SERVING, streams are refused), cluster id
+learnt from etcd, logs loaded in the background, control listener up, registered, serving. Stop: appends refused,
+everything begun finished, listeners down, logs flushed, checkpoints and clean-shutdown markers written, registration
+revoked. A signal during the start ends it where it is: nothing has been promised to anybody yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Final
+
+from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
+from barnabas.cluster.messages import ControlRequest
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.registration import Registration
+from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
+from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
+from services.logstore.core.outbox import Outgoing
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.shell.config import LogstoreSettings
+from services.logstore.shell.control_process import ControlProcess
+from services.logstore.shell.data_listener import DATA_SERVICE, WATCH_SERVICE, DataListener
+from services.logstore.shell.decompression import decompress
+from services.logstore.shell.io_workers import IoWorkers
+from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, load_directories
+from services.logstore.shell.loop import LogstoreLoop
+from services.logstore.shell.posix_disk import PosixDisk
+
+BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
+CLUSTER_ID_POLL_S: Final = 0.2
+STOP_GRACE_MS: Final = 300
+
+_log = get_logger("logstore")
+
+
+class LogstoreNode:
+    def __init__(self, settings: LogstoreSettings) -> None:
+        """Locks the directories and binds the data listener. Raises StartRefused and OSError."""
+        self._settings = settings
+        self._boot_id = BOOT_ID_FILE.read_text().strip()
+        self._locks = DirectoryLocks(settings.log_dirs)
+        self._disk = PosixDisk()
+        self._keys = Keys(settings.etcd_prefix)
+        self._etcd = EtcdClient(settings.etcd_endpoints, monotonic_ms)
+        self._server, self._data_port = create_server(settings.listeners)
+        self._listener = DataListener(self._server)
+        self._control = ControlProcess(
+            settings.control_listeners, settings.log_level, settings.log_format, self._on_command
+        )
+        self._loop: LogstoreLoop | None = None
+        self._workers: IoWorkers | None = None
+        self._registration: Registration | None = None
+        self._health: Health | None = None
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Serve until `stopping` is set. Raises StartRefused, IdentityTaken, OSError and DirectoriesLost."""
+        life = asyncio.ensure_future(self._live())
+        stop = asyncio.ensure_future(stopping.wait())
+        try:
+            await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            life.cancel()
+            (failure, _) = await asyncio.gather(life, stop, return_exceptions=True)
+            await self._stop(failure if isinstance(failure, Exception) else None)
+        if isinstance(failure, Exception):
+            raise failure
+
+    # --- start -------------------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        self._health = await add_health(self._server, DATA_SERVICE, WATCH_SERVICE, serving=False)
+        add_reflection(self._server, DATA_SERVICE, WATCH_SERVICE)
+        await self._server.start()
+        cluster_id = await self._learn_cluster_id()
+        loaded = await self._load(cluster_id)
+        self._start_core(cluster_id, loaded)
+        control_port = await self._control.start()
+        registration = self._registration = self._make_registration(loaded.directory_id, control_port)
+        epoch = await registration.start()
+        assert self._loop is not None
+        self._listener.serve(self._loop)
+        self._control.set_serving(True)
+        await self._health.set_serving(True)
+        _log.info(
+            "serving",
+            node_id=self._settings.node_id,
+            data=self._settings.data_address(self._data_port),
+            control=self._settings.control_address(control_port),
+            broker_epoch=epoch,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(registration.run())
+            tasks.create_task(self._fail_with_the_disks())
+
+    async def _learn_cluster_id(self) -> str:
+        """The first controller of a new cluster writes it; until then there is nothing to serve."""
+        told = False
+        while True:
+            try:
+                found = await self._etcd.get(self._keys.cluster)
+            except EtcdUnavailable:
+                found = None
+            if found is not None:
+                record = decode_record(self._keys, found.key, found.value)
+                assert isinstance(record, ClusterRecord)
+                return record.cluster_id
+            if not told:
+                told = True
+                _log.info("waiting for a controller to found the cluster", etcd=self._settings.etcd_endpoints)
+            await asyncio.sleep(CLUSTER_ID_POLL_S)
+
+    async def _load(self, cluster_id: str) -> LoadedDirectories:
+        defaults = TopicConfig.from_overrides(self._settings.topic_defaults())
+        assert isinstance(defaults, TopicConfig), "checked with the configuration"
+        return await asyncio.to_thread(
+            load_directories,
+            self._disk,
+            self._settings.log_dirs,
+            cluster_id,
+            self._settings.node_id,
+            self._boot_id,
+            defaults,
+        )
+
+    def _start_core(self, cluster_id: str, loaded: LoadedDirectories) -> None:
+        settings = self._settings
+        config = LogstoreConfig(
+            settings.node_id,
+            cluster_id,
+            queued_requests_max=settings.queued_max_requests,
+            queued_request_bytes_max=settings.queued_max_request_bytes,
+            topic_defaults=settings.topic_defaults(),
+        )
+        core = LogstoreCore(config, loaded.directories, loaded.partitions, decompress)
+        self._workers = IoWorkers(self._disk, settings.num_io_threads)
+        self._loop = LogstoreLoop(core, self._workers, self._send)
+        self._loop.start()
+
+    def _make_registration(self, directory_id: str, control_port: int) -> Registration:
+        settings = self._settings
+
+        def describe(incarnation: str) -> LogstoreRegistration:
+            return LogstoreRegistration(
+                settings.node_id,
+                incarnation,
+                directory_id,
+                settings.data_address(self._data_port),
+                settings.control_address(control_port),
+                settings.broker_rack,
+                self._boot_id,
+            )
+
+        assert self._loop is not None
+        return Registration(
+            self._etcd,
+            self._keys,
+            Role.LOGSTORE,
+            str(settings.node_id),
+            describe,
+            new_incarnation=lambda: uuid.uuid4().hex,
+            ttl_ms=settings.lease_ttl_ms,
+            on_registered=self._loop.core.on_registered,
+        )
+
+    # --- while it runs -----------------------------------------------------------------------------------------------
+
+    def _on_command(self, session_id: int, request: ControlRequest) -> None:
+        assert self._loop is not None, "the control listener starts after the core"
+        self._loop.core.on_control(session_id, request)
+        self._loop.wake()
+
+    def _send(self, outgoing: Outgoing) -> None:
+        self._listener.send(outgoing)
+        for session_id, response in outgoing.controls:
+            self._control.answer(session_id, response)
+
+    async def _fail_with_the_disks(self) -> None:
+        """Kafka's rule: without a log directory there is nothing left to serve, and the process ends."""
+        assert self._loop is not None
+        await self._loop.all_directories_offline.wait()
+        raise DirectoriesLost("every log directory is offline")
+
+    # --- stop --------------------------------------------------------------------------------------------------------
+
+    async def _stop(self, failure: Exception | None) -> None:
+        if self._health is not None:
+            await self._health.set_serving(False)
+        if self._loop is not None:
+            if failure is None:
+                self._loop.core.begin_stopping()
+                await self._loop.idle()
+            await self._control.stop()
+            await stop_server(self._server, STOP_GRACE_MS)
+            self._loop.stop()
+            if failure is None:
+                await self._close_logs(self._loop)
+        else:
+            await stop_server(self._server, 0)
+        if self._workers is not None:
+            self._workers.stop()
+        if self._registration is not None:
+            await self._registration.stop()
+        await self._etcd.close()
+
+    async def _close_logs(self, loop: LogstoreLoop) -> None:
+        await loop.run_closing_flushes()
+        unclean = await asyncio.to_thread(loop.core.shut_down)
+        for path in unclean:
+            _log.warning("no clean-shutdown marker: the directory is recovered at the next start", directory=path)
+        _log.info("stopped", clean_directories=len(self._settings.log_dirs) - len(unclean))
+
+
+class DirectoriesLost(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
+    """No log directory can be used any more."""
