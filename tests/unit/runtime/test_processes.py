@@ -184,8 +184,10 @@ async def test_the_parent_sees_its_childs_end_and_how_it_came() -> None:
 async def test_a_childs_last_words_arrive() -> None:
     end, exits = End(), list[int]()
     child = await started(end, exits)
-    # Each message with a descriptor takes a read of its own, so the child's end is seen before the last is read.
     child.messages.send(b"say 20 and exit")
+    # Without the loop running until it has ended: its end is then seen before the last message, as each of these
+    # takes a read of its own (they have descriptors).
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - see above
     await child.exited
     assert [payload for _, payload, _ in end.received] == [b"%d" % number for number in range(20)]
     for _, _, (fd,) in end.received:
