@@ -1,4 +1,4 @@
-"""InitProducerId, API key 22, versions 0 to 6.
+"""InitProducerId, API key 22, versions 0 to 5.
 
 - Without a transactional id: a producer id that was never given out, with epoch 0, whatever id the producer presents.
 - An empty transactional id, or a producer id without epoch or the reverse (v3), is INVALID_REQUEST.
