@@ -142,13 +142,17 @@ class PosixDisk:
 
 def _write_all(descriptor: int, position: int, buffers: Sequence[Buffer]) -> int:
     """Write every byte, however little a call takes; the position after the last one."""
-    written = os.pwritev(descriptor, buffers, position)
-    position += written
-    for index, buffer in enumerate(buffers):
-        if written < len(buffer):
-            rest = [memoryview(buffer)[written:], *buffers[index + 1 :]]
-            return _write_all(descriptor, position, rest)
-        written -= len(buffer)
+    left = [memoryview(buffer) for buffer in buffers if len(buffer)]
+    while left:
+        written = os.pwritev(descriptor, left, position)
+        position += written
+        done = 0
+        while done < len(left) and written >= len(left[done]):
+            written -= len(left[done])
+            done += 1
+        del left[:done]
+        if left:
+            left[0] = left[0][written:]
     return position
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas.ports.disk import Disk, DiskFile
+from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import SmallWrite
@@ -185,21 +185,30 @@ class Segment:
         self._time_index = TimeIndex(time_file, self.base_offset, bytearray())
 
     def _load_indexes(self, *, growing: bool) -> None:
-        """Read (to grow) or map (closed) both indexes; rebuild them when either can't be this log's."""
-        offset_file = self._disk.open(self._prefix + OFFSET_INDEX_SUFFIX, create=True)
-        time_file = self._disk.open(self._prefix + TIME_INDEX_SUFFIX, create=True)
+        """Read (to grow) or map (closed) both indexes; rebuild them when one is missing or can't be this log's."""
+        try:
+            offset_file = self._disk.open(self._prefix + OFFSET_INDEX_SUFFIX)
+            time_file = self._disk.open(self._prefix + TIME_INDEX_SUFFIX)
+        except DiskError as error:
+            if error.kind is not DiskErrorKind.NOT_FOUND:
+                raise
+            self._repair_indexes()
+            return
         offsets, times = self._disk.map(offset_file), self._disk.map(time_file)
         if growing:
             offsets, times = bytearray(offsets), bytearray(times)
         self._offset_index = OffsetIndex(offset_file, self.base_offset, offsets)
         self._time_index = TimeIndex(time_file, self.base_offset, times)
         if not self._offset_index.belongs_to(self.byte_count) or not self._time_index.belongs_to(self.byte_count):
-            for _ in self.rebuild(check_crc=False):
-                pass
-            self.seal()
-            for write in self.take_unsaved_indexes():
-                self._disk.write_at(write.file, write.position, (write.content,))
-                self._disk.flush(write.file)
+            self._repair_indexes()
+
+    def _repair_indexes(self) -> None:
+        for _ in self.rebuild(check_crc=False):
+            pass
+        self.seal()
+        for write in self.take_unsaved_indexes():
+            self._disk.write_at(write.file, write.position, (write.content,))
+            self._disk.flush(write.file)
 
     def _note_timestamp(self, max_timestamp_ms: int, last_offset: int) -> None:
         if max_timestamp_ms > self.max_timestamp()[0]:

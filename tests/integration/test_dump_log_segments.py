@@ -1,0 +1,123 @@
+"""Apache Kafka's own DumpLogSegments reads every file that a log is made of."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from barnabas.ports.disk import Disk
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.shell.posix_disk import PosixDisk
+from tests.unit.logstore.storage.support import WALL_MS, append, batch, settle
+
+pytestmark = [pytest.mark.integration, pytest.mark.java]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BATCHES = 60
+COMPLAINT = re.compile(r"^(Mismatches in|Found .* in|Non-consecutive|.*not valid)", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def kafka_libs() -> Path:
+    libs = Path(os.environ.get("BARNABAS_PEER_LIBS") or REPOSITORY / ".cache/peer/libs")
+    if shutil.which("java") is None:
+        pytest.skip("no Java runtime on PATH")
+    if not list(libs.glob("kafka-tools-*.jar")):
+        pytest.skip(f"no Kafka jars in {libs} (make peer, or BARNABAS_PEER_LIBS)")
+    return libs
+
+
+@pytest.fixture(scope="module")
+def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three segments of two idempotent producers under three leader epochs, shut down cleanly."""
+    root = tmp_path_factory.mktemp("logs")
+    disk: Disk = PosixDisk()
+    directory = LogDirectory.open(
+        disk,
+        str(root),
+        cluster_id="cluster",
+        node_id=1,
+        kernel_boot_id="boot",
+        new_directory_id=bytes(range(16)),
+        unique_name=lambda: "0" * 32,
+    )
+    assert isinstance(directory, LogDirectory)
+    directory.load(lambda topic: TopicConfig(), 0)
+    log = directory.create(("orders", 0), bytes(range(16)), TopicConfig(segment_bytes=20_000))
+    assert isinstance(log, PartitionLog)
+    for number in range(BATCHES):
+        records = batch(
+            3,
+            value_bytes=200,
+            timestamp_ms=WALL_MS + 10 * number,
+            producer_id=7 + number % 2,
+            producer_epoch=1,
+            base_sequence=number // 2 * 3,
+        )
+        append(log, records, leader_epoch=number // 20)
+        if number % 4 == 0:
+            settle(disk, log)
+    settle(disk, log)
+    for flush in directory.closing_flushes():
+        execute(disk, flush)
+        log.on_flushed(flush)
+    assert directory.shut_down({("orders", 0): log.log_end_offset}, broker_epoch=5)
+    return root / "orders-0"
+
+
+def dump(libs: Path, files: list[Path], *options: str) -> str:
+    assert files
+    command = ["java", "-cp", f"{libs}/*", "org.apache.kafka.tools.DumpLogSegments"]
+    result = subprocess.run(
+        [*command, "--files", ",".join(map(str, files)), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,  # where the tool reports what it finds wrong
+        text=True,
+        timeout=100,
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+def test_batches_and_records_are_read_and_every_crc_is_right(kafka_libs: Path, partition: Path) -> None:
+    text = dump(kafka_libs, sorted(partition.glob("*.log")), "--print-data-log")
+    batches = re.findall(r"^baseOffset: (\d+) lastOffset: (\d+) .* partitionLeaderEpoch: (\d+) ", text, re.MULTILINE)
+    assert batches == [(str(3 * number), str(3 * number + 2), str(number // 20)) for number in range(BATCHES)]
+    assert text.count("isvalid: true") == BATCHES
+    assert text.count(f"payload: {'v' * 200}") == 3 * BATCHES
+
+
+def test_indexes_agree_with_the_log(kafka_libs: Path, partition: Path) -> None:
+    """The tool compares each entry with the batch that it points at, and says so where they differ."""
+    indexes = sorted(partition.glob("*.index"))
+    text = dump(kafka_libs, indexes + sorted(partition.glob("*.timeindex")))
+    assert len(re.findall(r"^offset: \d+ position: \d+$", text, re.MULTILINE)) == 8
+    assert len(re.findall(r"^timestamp: \d+ offset: \d+$", text, re.MULTILINE)) == 11
+    assert COMPLAINT.search(text) is None
+    sane = dump(kafka_libs, indexes[:2], "--index-sanity-check")
+    assert sane.count("passed sanity check") == 2
+
+
+def test_snapshots_name_both_producers(kafka_libs: Path, partition: Path) -> None:
+    snapshots = sorted(partition.glob("*.snapshot"))
+    text = dump(kafka_libs, snapshots)
+    lines = re.findall(r"^producerId: (\d+) producerEpoch: (\d+) .* lastSequence: (\d+) lastOffset: (\d+)", text, re.M)
+    assert len(lines) == 2 * len(snapshots)
+    assert lines[-2:] == [("7", "1", "89", "176"), ("8", "1", "89", "179")]
+
+
+def test_the_tool_would_have_complained(kafka_libs: Path, partition: Path, tmp_path: Path) -> None:
+    damaged = shutil.copytree(partition, tmp_path / "orders-0")
+    index = sorted(damaged.glob("*.index"))[0]
+    content = bytearray(index.read_bytes())
+    content[3] += 1
+    index.write_bytes(content)
+    assert COMPLAINT.search(dump(kafka_libs, [index])) is not None

@@ -1,0 +1,108 @@
+"""The model disk really forgets: a crash test on one that does not would prove nothing."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from barnabas.ports.disk import DiskError, DiskErrorKind
+from tests.sim.disk_model import SECTOR_BYTES, DiskModel, Fault
+
+SEEDS = range(60)
+
+
+def with_file(content: bytes = b"") -> DiskModel:
+    disk = DiskModel()
+    disk.make_directory("/d")
+    disk.flush_directory("/")
+    disk.replace_file("/d/f", content)
+    return disk
+
+
+def after_power_cut(seed: int, disk: DiskModel) -> bytes | None:
+    disk.lose_power(Random(seed))
+    return disk.read_file("/d/f") if disk.exists("/d/f") else None
+
+
+def outcomes(write: bytes, *, flush: bool) -> list[bytes | None]:
+    found = []
+    for seed in SEEDS:
+        disk = with_file(b"old")
+        file = disk.open("/d/f")
+        disk.write_at(file, 3, [write])
+        if flush:
+            disk.flush(file)
+        found.append(after_power_cut(seed, disk))
+    return found
+
+
+def test_unflushed_writes_are_lost_kept_or_torn_by_sectors() -> None:
+    new = b"n" * (4 * SECTOR_BYTES)
+    found = outcomes(new, flush=False)
+    assert b"old" in found
+    assert b"old" + new in found
+    assert any(content not in (b"old", b"old" + new) for content in found)
+
+
+def test_flushed_writes_survive() -> None:
+    assert set(outcomes(b"new" * 1000, flush=True)) == {b"old" + b"new" * 1000}
+
+
+def test_names_survive_in_their_order_or_not_at_all() -> None:
+    found = set()
+    for seed in SEEDS:
+        disk = with_file()
+        disk.open("/d/a", create=True)
+        disk.rename("/d/f", "/d/g")
+        disk.remove("/d/a")
+        disk.lose_power(Random(seed))
+        found.add(tuple(entry.name for entry in disk.list("/d")))
+    assert found == {("f",), ("a", "f"), ("a", "g"), ("g",)}
+
+
+def test_names_survive_a_flush_of_their_directory() -> None:
+    for seed in SEEDS:
+        disk = with_file()
+        disk.rename("/d/f", "/d/g")
+        disk.flush_directory("/d")
+        disk.lose_power(Random(seed))
+        assert [entry.name for entry in disk.list("/d")] == ["g"]
+
+
+def test_what_a_failed_flush_dropped_no_later_flush_saves() -> None:
+    disk = with_file()
+    file = disk.open("/d/f")
+    disk.write_at(file, 0, [b"lost"])
+    disk.faults.append(Fault("flush", "/d/f"))
+    with pytest.raises(DiskError):
+        disk.flush(file)
+    disk.flush(file)
+    assert disk.read_file("/d/f") == b"lost"
+    assert after_power_cut(1, disk) == b""
+
+
+def test_a_failed_write_leaves_a_part_behind() -> None:
+    disk = with_file()
+    fault = Fault("write_at", "/d/f", DiskErrorKind.IO, skip=1, written_bytes=2)
+    disk.faults.append(fault)
+    file = disk.open("/d/f")
+    disk.write_at(file, 0, [b"ab"])
+    with pytest.raises(DiskError):
+        disk.write_at(file, 2, [b"cdef"])
+    assert (disk.read_file("/d/f"), fault.hits) == (b"abcd", 1)
+
+
+def test_capacity_is_a_full_disk() -> None:
+    disk = with_file()
+    disk.capacity_bytes = 5
+    with pytest.raises(DiskError) as caught:
+        disk.write_at(disk.open("/d/f"), 0, [b"abcdefgh"])
+    assert caught.value.kind is DiskErrorKind.NO_SPACE
+    assert disk.read_file("/d/f") == b"abcde"
+    disk.write_at(disk.open("/d/f"), 0, [b"ABCDE"])
+
+
+def test_the_same_seed_loses_the_same() -> None:
+    new = b"n" * (20 * SECTOR_BYTES)
+    assert outcomes(new, flush=False) == outcomes(new, flush=False)

@@ -1,0 +1,114 @@
+"""The real disk keeps the contract of the port, short writes and long lists of buffers included."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from barnabas.ports.disk import DirectoryEntry, Disk, DiskError, DiskErrorKind
+from services.logstore.shell import posix_disk
+from services.logstore.shell.posix_disk import PosixDisk
+from tests.sim.disk_model import DiskModel
+
+
+@pytest.fixture(params=["real", "model"])
+def disk(request: pytest.FixtureRequest) -> Disk:
+    return PosixDisk() if request.param == "real" else DiskModel()
+
+
+@pytest.fixture
+def root(disk: Disk, tmp_path: Path) -> str:
+    path = f"{tmp_path}/a/b"
+    disk.make_directory(path)
+    return path
+
+
+def test_bytes_come_back_from_where_they_were_written(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/x", create=True)
+    disk.write_at(file, 3, [b"ab", bytearray(b"cd"), memoryview(b"-ef-")[1:3], b""])
+    assert disk.read_at(file, 0, 100) == b"\0\0\0abcdef"
+    assert disk.read_at(file, 5, 2) == b"cd"
+    assert disk.read_at(file, 50, 2) == b""
+    assert disk.size(file) == 9
+    disk.truncate(file, 4)
+    disk.flush(file)
+    assert bytes(disk.map(file)) == b"\0\0\0a"
+
+
+def test_more_buffers_than_one_call_takes(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/x", create=True)
+    buffers = [bytes([number % 256]) * (number % 5) for number in range(2500)]
+    disk.write_at(file, 0, buffers)
+    assert disk.read_at(file, 0, 1 << 20) == b"".join(buffers)
+
+
+def test_names(disk: Disk, root: str) -> None:
+    disk.replace_file(f"{root}/one", b"first")
+    disk.replace_file(f"{root}/one", b"second")
+    disk.make_directory(f"{root}/d")
+    disk.rename(f"{root}/one", f"{root}/two")
+    disk.flush_directory(root)
+    assert disk.read_file(f"{root}/two") == b"second"
+    assert (disk.exists(f"{root}/one"), disk.exists(f"{root}/two")) == (False, True)
+    (directory, file) = disk.list(root)
+    assert (directory.name, directory.is_directory) == ("d", True)
+    assert file == DirectoryEntry("two", 6, False)
+    disk.remove(f"{root}/two")
+    disk.remove_directory(f"{root}/d")
+    disk.make_directory(root)
+    assert disk.list(root) == []
+
+
+def test_an_open_file_outlives_its_name(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/x", create=True)
+    disk.write_at(file, 0, [b"still here"])
+    disk.remove(f"{root}/x")
+    assert disk.read_at(file, 0, 100) == b"still here"
+
+
+@pytest.mark.parametrize("operation", ["open", "read_file", "remove", "list", "flush_directory"])
+def test_what_is_not_there_is_not_found(disk: Disk, root: str, operation: str) -> None:
+    with pytest.raises(DiskError) as caught:
+        getattr(disk, operation)(f"{root}/missing")
+    assert caught.value.kind is DiskErrorKind.NOT_FOUND
+    assert caught.value.path == f"{root}/missing"
+
+
+def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwritev
+
+    def short(descriptor: int, buffers: list[bytes], position: int) -> int:
+        return real(descriptor, [b"".join(bytes(buffer) for buffer in buffers)[:7]], position)
+
+    monkeypatch.setattr(posix_disk.os, "pwritev", short)
+    disk = PosixDisk()
+    file = disk.open(f"{tmp_path}/x", create=True)
+    disk.write_at(file, 2, [b"hello ", b"", b"torn and mended", b"!"])
+    assert disk.read_at(file, 2, 100) == b"hello torn and mended!"
+
+
+def test_a_full_disk_is_named() -> None:
+    disk = PosixDisk()
+    with pytest.raises(DiskError) as caught:
+        disk.write_at(disk.open("/dev/full"), 0, [b"x"])
+    assert caught.value.kind is DiskErrorKind.NO_SPACE
+
+
+def test_a_large_file_is_mapped(tmp_path: Path) -> None:
+    disk = PosixDisk()
+    file = disk.open(f"{tmp_path}/x", create=True)
+    content = os.urandom(200_000)
+    disk.write_at(file, 0, [content])
+    assert disk.map(file) == content
+
+
+def test_a_file_closes_with_its_last_reference(tmp_path: Path) -> None:
+    disk = PosixDisk()
+    file = disk.open(f"{tmp_path}/x", create=True)
+    descriptor = file.descriptor
+    os.fstat(descriptor)
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
