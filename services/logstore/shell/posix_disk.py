@@ -29,9 +29,7 @@ _KINDS = {
 
 
 class PosixFile:
-    """A descriptor that closes with its last reference, so that no worker can find it closed (or reused) under its
-    hands.
-    """
+    """A descriptor that closes with its last reference: no worker finds it closed, or reused, while using it."""
 
     __slots__ = ("_path", "descriptor")
 

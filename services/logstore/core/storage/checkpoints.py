@@ -123,9 +123,7 @@ def format_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def parse_clean_shutdown(content: bytes) -> int | None:
-    """The broker epoch; None in a marker of an older Kafka, which is empty but still says that the shutdown was
-    clean.
-    """
+    """The broker epoch; None in an older Kafka's marker, which is empty but still says that the shutdown was clean."""
     try:
         fields = json.loads(content)
     except ValueError:

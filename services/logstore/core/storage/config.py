@@ -57,9 +57,7 @@ class TopicConfig:
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str]) -> TopicConfig | str:
-        """Defaults with `overrides` (Kafka's dotted names) on top; a message for the client when one of them is
-        wrong.
-        """
+        """Defaults with `overrides` (Kafka's dotted names) on top; a message for the client if one is wrong."""
         values: dict[str, int | float | bool | str] = {}
         for name, text in overrides.items():
             parse = _PARSERS.get(name)

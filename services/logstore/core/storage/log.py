@@ -225,8 +225,10 @@ class PartitionLog:
         return segment_ms - spread % jitter_ms_max
 
     def _roll(self) -> Segment:
-        """Begin a segment at `next_offset`. The closed one is flushed by an effect as soon as all of it is written: a
-        flush of its last bytes can take seconds, and no append has to wait for it.
+        """Begin a segment at `next_offset`.
+
+        The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and no append has
+        to wait for it.
         """
         closing = self.segments.active
         closing.seal()
@@ -267,9 +269,7 @@ class PartitionLog:
         return effect
 
     def on_written(self, effect: WriteEffect) -> list[object]:
-        """The bytes of `effect` are in the log (and flushed, if it said so); the tokens of the appends that are done
-        by that.
-        """
+        """`effect` is done, its flush included if it had one; the tokens of the appends that count from now on."""
         if self.error is not None:
             return []
         assert effect is self._write_in_flight
@@ -313,8 +313,9 @@ class PartitionLog:
         return self._flush_in_flight
 
     def take_closing_flush(self) -> FlushEffect | None:
-        """The last flush of a clean shutdown, once nothing is under way; None when everything is durable. No append
-        may follow.
+        """The last flush of a clean shutdown, once the log is idle; None when everything is durable.
+
+        No append may follow.
         """
         assert self.is_idle
         assert self.error is None
@@ -367,11 +368,10 @@ class PartitionLog:
     def plan_read(
         self, offset: int, max_bytes: int, upto_offset: int, *, min_one_batch: bool
     ) -> ReadPlan | ErrorCode | None:
-        """What to read for a fetch from `offset` that may see what is below `upto_offset` (high watermark, last
-        stable offset).
+        """What to read for a fetch from `offset` that may see what is below `upto_offset`.
 
         None: nothing is there to be read now. OFFSET_OUT_OF_RANGE: `offset` is not in the log. See `ReadPlan` for how
-        to go on.
+        to go on. Like all reads it raises DiskError when a closed segment's files can't be opened.
         """
         if self.error is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -383,9 +383,7 @@ class PartitionLog:
         return log_reads.plan_read(self, offset, max_bytes, upto_offset, min_one_batch)
 
     def finish_read(self, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect:
-        """The batches that the answer to `plan.effect` holds, or another effect to run before the plan can be
-        finished.
-        """
+        """The batches in the answer to `plan.effect`, or another effect to run before there are any."""
         return log_reads.finish_read(self, plan, data)
 
     def byte_position_of(self, offset: int) -> int:

@@ -122,9 +122,7 @@ class LogDirectory:
         return found
 
     def _take_marker(self) -> None:
-        """Read it, then remove it for good before anything is loaded: from now on only a clean shutdown may vouch for
-        the logs.
-        """
+        """Read it, then remove it for good before anything is loaded: only a clean shutdown may put it back."""
         path = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
         if self._disk.exists(path):
             self.was_shut_down_cleanly = True
@@ -156,8 +154,7 @@ class LogDirectory:
     # --- partitions ---
 
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | DiskError:
-        """Make a partition with an empty log. An error takes the directory offline (see `go_offline` for those who
-        wait).
+        """Make a partition with an empty log. An error takes the directory offline.
 
         Nothing is flushed here: thousands of partitions may be made at once. The first flush of the log takes its
         directory along.
@@ -243,9 +240,7 @@ class LogDirectory:
         return [(log, log.fail(error)) for log in self.logs.values()]
 
     def closing_flushes(self) -> list[FlushEffect]:
-        """The flushes of a clean shutdown, to be run side by side before `shut_down`. All logs are idle, and stay
-        so.
-        """
+        """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle."""
         flushes = [log.take_closing_flush() for log in self.logs.values() if log.error is None]
         return [flush for flush in flushes if flush is not None]
 

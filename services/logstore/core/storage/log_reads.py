@@ -66,9 +66,7 @@ def _plan_in(
 
 
 def finish_read(log: PartitionLog, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect:
-    """Batches from the one that holds `plan.offset` on, below `plan.upto_offset`; empty when not even one may be
-    given.
-    """
+    """Batches from the one that holds `plan.offset` on, below `plan.upto_offset`; empty when none may be given."""
     position = plan.effect.position
     index = 0 if plan.begins_at_batch else _skip_to(data, plan.offset)
     if index + HEADER_BYTES > len(data):
@@ -94,9 +92,7 @@ def finish_read(log: PartitionLog, plan: ReadPlan, data: bytes) -> memoryview | 
 
 
 def _skip_to(data: bytes, offset: int) -> int:
-    """Where in `data` the batch begins that holds `offset` or follows it; at or past the last bytes when none in it
-    does.
-    """
+    """Where in `data` the batch begins that holds `offset` or follows it; at or past the last bytes if none does."""
     index = 0
     while index + HEADER_BYTES <= len(data):
         header = parse_header(data, index)

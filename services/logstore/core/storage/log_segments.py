@@ -58,9 +58,7 @@ class LogSegments:
         return [segment for segment in self._segments[first:] if segment.base_offset < end_offset]
 
     def batch_position(self, segment: Segment, offset: int) -> tuple[int, bool]:
-        """(position, exact): where the batch with `offset` begins in `segment`, or a batch boundary somewhat before
-        it.
-        """
+        """(position, exact): where the batch with `offset` begins in `segment`, or a boundary somewhat before it."""
         if offset <= segment.base_offset:
             return 0, True
         if segment is self._segments[-1]:

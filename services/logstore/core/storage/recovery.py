@@ -199,9 +199,7 @@ class _Opening:
         self.leader_epochs.truncate_from(self.next_offset)
 
     def _close_active(self) -> None:
-        """The indexes of a segment that is followed by another get their last entries, and are flushed with the log's
-        next flush.
-        """
+        """Give the indexes of a segment that has a successor their last entries; the next flush takes it along."""
         if len(self.segments):
             self.segments.active.seal()
             self.closed_segments.append((self.segments.active, self.next_offset))

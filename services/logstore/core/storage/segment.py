@@ -40,9 +40,7 @@ class Segment:
         config: TopicConfig,
         byte_count: int = 0,
     ) -> None:
-        """`start_position` is where the segment begins in the bytes of the whole log
-        (`PartitionLog.byte_position_of`).
-        """
+        """`start_position`: where the segment begins in the bytes of the whole log."""
         self._disk = disk
         self._prefix = f"{directory}/{file_name(base_offset, '')}"
         self._file: DiskFile | None = None
@@ -88,8 +86,7 @@ class Segment:
         self._empty_indexes()
 
     def open_active(self) -> list[tuple[int, BatchHeader]]:
-        """Make a segment that was closed cleanly ready for appends; its last batches as (position, header), oldest
-        first.
+        """Make a cleanly closed segment ready for appends; its last batches as (position, header).
 
         Indexes come into memory, and what follows the last entry is walked over without a look at its CRCs.
         """
@@ -107,9 +104,7 @@ class Segment:
         return tail
 
     def add_batch(self, last_offset: int, byte_count: int, max_timestamp_ms: int) -> None:
-        """Account for a batch at the end. Entries are Kafka's own: one before each batch that is an interval past the
-        last.
-        """
+        """Account for a batch at the end. Index entries are Kafka's: for a batch that is an interval past the last."""
         if self.byte_count == 0:
             self.first_timestamp_ms = max_timestamp_ms
         self._note_timestamp(max_timestamp_ms, last_offset)

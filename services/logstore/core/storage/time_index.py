@@ -27,9 +27,7 @@ class TimeIndex(IndexFile):
         return is_ascending and (len(self) > 0 or log_bytes == 0)
 
     def append_if_later(self, timestamp_ms: int, offset: int) -> None:
-        """Add an entry when `timestamp_ms` is past that of the last one; nothing otherwise, since it would say
-        nothing new.
-        """
+        """Add an entry when `timestamp_ms` is past the last one's; otherwise it would say nothing new."""
         if timestamp_ms > self.last()[0]:
             self._add(self.entry_format.pack(timestamp_ms, offset - self.base_offset))
 
