@@ -265,10 +265,10 @@ class AppendRouter:
         self._finish(order)
 
     def withdraw(self, append: PendingAppend) -> None:
-        """Not sent and no longer wanted."""
+        """Not sent and no longer wanted. (A fault of ours may have left it outside of any line.)"""
         order = append.order
-        assert order is not None
-        assert order.waiting is not None, "only what waits can be withdrawn"
+        if order is None or order.waiting is None or append not in order.waiting:
+            return
         order.waiting.remove(append)
         self._one_waits_less(order.connection)
         if not order.waiting:

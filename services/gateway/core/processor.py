@@ -90,6 +90,9 @@ class Processor:
         self._connections[connection_id] = connection
         self.deadlines.add(connection, now_ms + self.config.connection_idle_ms_max)
 
+    def connection(self, connection_id: int) -> Connection | None:
+        return self._connections.get(connection_id)
+
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.now_ms = now_ms
         connection = self._connections.get(connection_id)
@@ -209,7 +212,7 @@ class Processor:
                 return
             request = decode_request(api_key, version, frame, position)
         except MalformedFrame as error:
-            self._refuse(connection, header, str(error))
+            self._refuse(connection, header or _readable_header(frame), str(error))
             return
         slot = handler.slot(connection, header, len(frame))
         self._open(slot)
@@ -487,3 +490,13 @@ class Processor:
             described["correlation_id"] = header.correlation_id
             described["client_id"] = header.client_id or ""
         self._outputs.logs.append(Log(level, event, described | dict(fields)))
+
+
+def _readable_header(frame: memoryview) -> RequestHeader | None:
+    """What every header begins with, for the log line about one that is malformed further on."""
+    if len(frame) < 8:
+        return None
+    api_key, version, correlation_id = (
+        int.from_bytes(frame[start:end], "big", signed=True) for start, end in ((0, 2), (2, 4), (4, 8))
+    )
+    return RequestHeader(api_key, version, correlation_id, None)

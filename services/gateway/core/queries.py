@@ -36,6 +36,9 @@ class PendingOffsetQuery(OffsetQuery):
         self.asker = asker
         self.response = response
 
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
     def lost(self) -> None:
         self.asker.offset_answered(self, None)
 

@@ -30,7 +30,9 @@ def test_a_turn_sends_one_message_with_all_it_has() -> None:
     before = world.logstore.messages
     client.send(
         b"".join(
-            client.frame(ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=[data])]), ApiKey.PRODUCE, 9)
+            client.frame(
+                ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=[data])]), ApiKey.PRODUCE, 9
+            )
             for data in (PartitionProduceData(0, bytes(61)), PartitionProduceData(1, bytes(61)))
         )
     )

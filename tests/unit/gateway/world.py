@@ -34,7 +34,7 @@ from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from services.gateway.core.config import GatewayConfig, Listener
-from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log
+from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel
 from services.gateway.core.processor import Processor
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
@@ -45,7 +45,9 @@ BATCH = bytes(61)
 """Records that the gateway takes for a batch without compression."""
 
 
-def topic(name: str = "t", topic_id: bytes = TOPIC_ID, leaders: tuple[int, ...] = (1,), epoch: int = 5) -> TopicMetadata:
+def topic(
+    name: str = "t", topic_id: bytes = TOPIC_ID, leaders: tuple[int, ...] = (1,), epoch: int = 5
+) -> TopicMetadata:
     partitions = [
         PartitionMetadata(index, leader, epoch, 0, [max(leader, 1)], [max(leader, 1)])
         for index, leader in enumerate(leaders)
@@ -110,7 +112,10 @@ class Client:
             for index in partitions or (0,)
         ]
         request = FetchRequest(
-            max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=[FetchTopic("t", partitions=asked)]
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            topics=[FetchTopic("t", partitions=asked)],
         )
         self.ask(request, ApiKey.FETCH, version)
 
@@ -242,6 +247,8 @@ class World:
         self.now_ms = 1_000_000
         self.processor = Processor(replace(CONFIG, **config))
         self.logs: list[Log] = []
+        self.expects_fault = False
+        """Whether a request may find a fault of ours."""
         self.calls: list[ControllerCall] = []
         self.clients: dict[int, Client] = {}
         self.logstores = {node_id: ScriptedLogstore(self, node_id) for node_id in nodes}
@@ -296,6 +303,8 @@ class World:
     def turn(self) -> None:
         outputs = self.processor.take_outputs()
         self.logs += outputs.logs
+        faults = [log for log in outputs.logs if log.level is LogLevel.ERROR]
+        assert self.expects_fault or not faults, faults
         self.calls += outputs.controller_calls
         for node_id, exchange in outputs.exchanges:
             logstore = self.logstores[node_id]
