@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from barnabas.ports.disk import DirectoryEntry, Disk, DiskError, DiskErrorKind
-from services.logstore.shell import posix_disk
 from services.logstore.shell.posix_disk import PosixDisk
 from tests.sim.disk_model import DiskModel
 
@@ -82,7 +81,7 @@ def test_short_writes_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def short(descriptor: int, buffers: list[bytes], position: int) -> int:
         return real(descriptor, [b"".join(bytes(buffer) for buffer in buffers)[:7]], position)
 
-    monkeypatch.setattr(posix_disk.os, "pwritev", short)
+    monkeypatch.setattr(os, "pwritev", short)
     disk = PosixDisk()
     file = disk.open(f"{tmp_path}/x", create=True)
     disk.write_at(file, 2, [b"hello ", b"", b"torn and mended", b"!"])
