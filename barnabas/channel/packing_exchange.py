@@ -97,7 +97,7 @@ def _scan_exchange_request(data: bytes, view: memoryview, position: int, end: in
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             appends.append(_scan_append(data, view, position, position + value))
             position += value
@@ -129,7 +129,7 @@ def _scan_append(data: bytes, view: memoryview, position: int, end: int) -> Appe
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             request_id = value
         elif tag == 0x12:
@@ -160,7 +160,7 @@ def _scan_offset_query(data: bytes, position: int, end: int) -> OffsetQuery:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             request_id = value
         elif tag == 0x12:
@@ -190,7 +190,7 @@ def _scan_state_query(data: bytes, position: int, end: int) -> StateQuery:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             request_id = value
         elif tag == 0x12:
@@ -262,7 +262,7 @@ def _scan_exchange_response(data: bytes, _view: memoryview, position: int, end: 
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x22:
             append_results.append(_scan_append_result(data, position, position + value))
             position += value
@@ -298,7 +298,7 @@ def _scan_append_result(data: bytes, position: int, end: int) -> AppendResult:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             request_id = value
         elif tag == 0x18:
@@ -346,7 +346,7 @@ def _scan_offset_answer(data: bytes, position: int, end: int) -> OffsetAnswer:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             request_id = value
         elif tag == 0x10:
@@ -372,7 +372,7 @@ def _scan_state_answer(data: bytes, position: int, end: int) -> StateAnswer:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             answer.request_id = value
         elif tag == 0x10:
@@ -415,7 +415,7 @@ def scan_partition_state(data: bytes, position: int, end: int, known: PartitionS
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x0A:
             state.topic_id = data[position : position + value]
             position += value

@@ -97,7 +97,7 @@ def _scan_park_request(data: bytes, _view: memoryview, position: int, end: int) 
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             message.produces.append(_scan_park_produce(data, position, position + value))
             position += value
@@ -130,7 +130,7 @@ def _scan_park_produce(data: bytes, position: int, end: int) -> ParkProduce:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             conditions.append(_scan_produce_condition(data, position, position + value))
             position += value
@@ -154,7 +154,7 @@ def _scan_produce_condition(data: bytes, position: int, end: int) -> ProduceCond
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x0A:
             topic_id = data[position : position + value]
             position += value
@@ -182,7 +182,7 @@ def _scan_park_fetch(data: bytes, position: int, end: int) -> ParkFetch:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x22:
             conditions.append(_scan_fetch_condition(data, position, position + value))
             position += value
@@ -208,7 +208,7 @@ def _scan_fetch_condition(data: bytes, position: int, end: int) -> FetchConditio
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x0A:
             topic_id = data[position : position + value]
             position += value
@@ -262,7 +262,7 @@ def _scan_park_response(data: bytes, _view: memoryview, position: int, end: int)
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             message.completions.append(_scan_completion(data, position, position + value))
             position += value
@@ -287,7 +287,7 @@ def _scan_completion(data: bytes, position: int, end: int) -> Completion:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             entry_id = value
         elif tag == 0x10:

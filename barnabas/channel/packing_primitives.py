@@ -85,8 +85,14 @@ def packed_ints(tag: bytes, values: list[int]) -> bytes:
     return message_field(tag, b"".join([varint(n & 0xFFFF_FFFF_FFFF_FFFF) for n in values])) if values else b""
 
 
-def long_varint(data: bytes, position: int, value: int) -> tuple[int, int]:
-    """Go on with a varint whose first byte, `value`, is read and continues: (whole value, position after it)."""
+def long_varint(data: bytes, position: int, value: int, tag: int) -> tuple[int, int]:
+    """Go on with a varint whose first byte, `value`, is read and continues: (whole value, position after it).
+
+    Where the tag says that no varint follows it (another wire type, or a longer tag) nothing is read: the field is
+    unknown, and its scanner goes back to skip it whole.
+    """
+    if tag & 0x85:
+        return value, position
     byte = data[position]
     value = value & 0x7F | (byte & 0x7F) << 7
     position += 1
@@ -107,7 +113,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
     """(value, position after it)."""
     value = data[position]
     position += 1
-    return long_varint(data, position, value) if value > 0x7F else (value, position)
+    return long_varint(data, position, value, 0) if value > 0x7F else (value, position)
 
 
 def skip_field(data: bytes, position: int) -> int:
@@ -196,7 +202,7 @@ def scan_hello(data: bytes, position: int, end: int, known: Hello | None) -> Hel
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x0A:
             hello.cluster_id = scan_string(data, position, value)
             position += value
@@ -222,7 +228,7 @@ def scan_welcome(data: bytes, position: int, end: int, known: Welcome | None) ->
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             welcome.node_id = signed32(value)
         elif tag == 0x10:
@@ -246,7 +252,7 @@ def scan_credit(data: bytes, position: int, end: int, known: Credit | None) -> C
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             credit.requests = value & 0xFFFF_FFFF
         elif tag == 0x10:

@@ -76,7 +76,7 @@ def _scan_read_request(data: bytes, _view: memoryview, position: int, end: int) 
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             message.reads.append(_scan_read(data, position, position + value))
             position += value
@@ -106,7 +106,7 @@ def _scan_read(data: bytes, position: int, end: int) -> Read:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x22:
             partitions.append(_scan_read_partition(data, position, position + value))
             position += value
@@ -132,7 +132,7 @@ def _scan_read_partition(data: bytes, position: int, end: int) -> ReadPartition:
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x0A:
             topic_id = data[position : position + value]
             position += value
@@ -212,7 +212,7 @@ def _scan_read_response(data: bytes, view: memoryview, position: int, end: int) 
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x22:
             message.pieces.append(_scan_piece(data, view, position, position + value))
             position += value
@@ -241,7 +241,7 @@ def _scan_piece(data: bytes, view: memoryview, position: int, end: int) -> ReadP
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             partitions.append(_scan_read_partition_result(data, view, position, position + value))
             position += value
@@ -266,7 +266,7 @@ def _scan_read_partition_result(data: bytes, view: memoryview, position: int, en
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x08:
             index = value & 0xFFFF_FFFF
         elif tag == 0x18:

@@ -49,7 +49,7 @@ def _scan_watch_request(data: bytes, _view: memoryview, position: int, end: int)
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             message.watches.append(_scan_watched_partition(data, position, position + value))
             position += value
@@ -77,7 +77,7 @@ def _scan_watched_partition(data: bytes, position: int, end: int) -> WatchedPart
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x0A:
             topic_id = data[position : position + value]
             position += value
@@ -115,7 +115,7 @@ def _scan_watch_response(data: bytes, _view: memoryview, position: int, end: int
         value = data[position + 1]
         position += 2
         if value > 0x7F:
-            value, position = long_varint(data, position, value)
+            value, position = long_varint(data, position, value, tag)
         if tag == 0x1A:
             states.append(scan_partition_state(data, position, position + value))
             position += value

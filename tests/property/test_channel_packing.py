@@ -97,7 +97,19 @@ def test_odd_varints_are_refused_or_read_as_protobuf_reads_them(codec: Codec) ->
         assert_scans_as_protobuf(codec, data)
 
 
-UNKNOWN_FIELDS = b"\xf8\x01\x96\x01" + b"\xf9\x0112345678" + b"\xfa\x01\x03abc" + b"\xfd\x011234"
+# Of every wire type; those of fixed length and long tags also with bytes that would be a varint without an end.
+UNKNOWN_FIELDS = b"".join(
+    (
+        b"\xf8\x01\x96\x01",
+        b"\xf9\x0112345678",
+        b"\xfa\x01\x03abc",
+        b"\xfd\x011234",
+        b"\x0d\x80\x80\x80\x80",
+        b"\x09" + b"\xff" * 8,
+        b"\xfd\xff\xff\x7f\xff\xff\xff\xff",
+        b"\xf9\xff\xff\x7f" + b"\xff" * 8,
+    )
+)
 
 
 @every_message
