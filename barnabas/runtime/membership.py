@@ -9,7 +9,7 @@ done already.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
@@ -30,7 +30,10 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Snapshot
 from barnabas.runtime.etcd import EtcdClient
+from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.rpc import create_channel
+from barnabas.runtime.streams import StreamLink
 from barnabas.wire.errors import ErrorCode
 from protos.controller.v1 import membership_pb2 as pb
 from protos.controller.v1 import membership_pb2_grpc as rpc
@@ -40,25 +43,14 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-HEARTBEAT_MS = 500
-SILENCE_MS_MAX = 3000
-_BACKOFF_MS_MIN = 50
-_BACKOFF_MS_MAX = 1000
+_SUBSCRIBE = "/barnabas.controller.v1.Membership/Subscribe"
+_RETRY_S = 0.05
+_CONNECT_S = 1.0
 # A request's own timeout is the controller's to keep; this much later nobody waits for its answer any more.
 _ANSWER_MARGIN_MS = 2000
 _ALLOCATE_TIMEOUT_MS = 5000
 
-CHANNEL_OPTIONS: list[tuple[str, int]] = [
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.initial_reconnect_backoff_ms", _BACKOFF_MS_MIN),
-    ("grpc.min_reconnect_backoff_ms", _BACKOFF_MS_MIN),
-    ("grpc.max_reconnect_backoff_ms", _BACKOFF_MS_MAX),
-    # A full UpdateMetadata of a large cluster.
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.enable_retries", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-]
+_log = get_logger("membership")
 
 
 class _Controller:
@@ -71,7 +63,7 @@ class _Controller:
 
     def __init__(self, address: str, create_revision: int) -> None:
         self.create_revision = create_revision
-        self.channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self.channel = create_channel(address)
         self.stub: MembershipAsyncStub = rpc.MembershipStub(self.channel)
         self._users = 0
         self._retired = False
@@ -101,22 +93,29 @@ class MembershipClient:
         self._controller: _Controller | None = None
         # Set, and replaced by another, when the active controller is a different one.
         self._moved = asyncio.Event()
+        self._link: StreamLink | None = None
         self._applied_revision = -1
-        self._applied = asyncio.Event()
-        self._heartbeat = 0
         # When the active controller last said anything on the subscription; -1: never.
         self.last_heard_ms = -1
 
     def acknowledge(self, revision: int) -> None:
         """This pod answers by `revision` from now on, in all its processors."""
-        self._applied_revision = max(self._applied_revision, revision)
-        self._applied.set()
+        if revision > self._applied_revision:
+            self._applied_revision = revision
+            self._tell_applied()
 
     async def subscribe(self, role: Role, pod_id: str, on_update: Callable[[UpdateMetadata], None]) -> None:
         """Follow the active controller for ever, calling `on_update` with all it publishes: a full update first."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._follow_election())
-            tasks.create_task(self._keep_subscribed(role, pod_id, on_update))
+        hello = pb.SubscribeRequest(role=role.value, pod_id=pod_id)
+        try:
+            async with aclosing(self._elections()) as elections:
+                async for address in elections:
+                    await self._stop_listening()
+                    self._link = self._listen(address, hello, on_update)
+                    self._link.start()
+        finally:
+            await self._stop_listening()
+            await self._move_to(None)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         """Answered when leaders and gateways know the topics, or with REQUEST_TIMED_OUT: they may yet come to exist."""
@@ -154,7 +153,8 @@ class MembershipClient:
             return from_proto(AllocateProducerIdsResponse, answer)
         return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
 
-    async def _follow_election(self) -> None:
+    async def _elections(self) -> AsyncGenerator[str, None]:
+        """The address of each active controller, as they come."""
         async with aclosing(self._etcd.watch(self._keys.election)) as changes:
             async for change in changes:
                 if isinstance(change, Snapshot):
@@ -163,73 +163,53 @@ class MembershipClient:
                 else:
                     last = change.events[-1]
                     elected = None if last.deleted else last.key_value
+                known = self._controller.create_revision if self._controller is not None else None
                 # Without an active controller the last one stays known: it may be about to be elected again.
-                if elected is not None:
+                if elected is not None and elected.create_revision != known:
                     record = decode_registration(Role.CONTROLLER, elected.value)
                     assert isinstance(record, ControllerRegistration)
-                    await self._move_to(record.address, elected.create_revision)
+                    await self._move_to(_Controller(record.address, elected.create_revision))
+                    yield record.address
 
-    async def _move_to(self, address: str, create_revision: int) -> None:
-        before = self._controller
-        if before is not None and before.create_revision == create_revision:
-            return
-        self._controller = _Controller(address, create_revision)
+    async def _move_to(self, controller: _Controller | None) -> None:
+        before, self._controller = self._controller, controller
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
         if before is not None:
             await before.retire()
 
-    async def _keep_subscribed(self, role: Role, pod_id: str, on_update: Callable[[UpdateMetadata], None]) -> None:
-        wait_ms = _BACKOFF_MS_MIN
-        while True:
-            controller, moved = self._controller, self._moved
-            if controller is None:
-                await moved.wait()
-                continue
-            heard_ms = self.last_heard_ms
-            conversation = asyncio.ensure_future(self._converse(controller, role, pod_id, on_update))
-            move = asyncio.ensure_future(moved.wait())
-            try:
-                await asyncio.wait([conversation, move], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                move.cancel()
-                conversation.cancel()
-                outcome = (await asyncio.gather(conversation, return_exceptions=True))[0]
-            if isinstance(outcome, Exception) and not isinstance(outcome, (grpc.aio.AioRpcError, TimeoutError)):
-                raise outcome
-            wait_ms = _BACKOFF_MS_MIN if self.last_heard_ms != heard_ms else min(wait_ms * 2, _BACKOFF_MS_MAX)
-            if not moved.is_set():
-                await asyncio.sleep(wait_ms / 1000)
+    def _listen(
+        self, address: str, hello: pb.SubscribeRequest, on_update: Callable[[UpdateMetadata], None]
+    ) -> StreamLink:
+        def take(data: bytes) -> None:
+            response = pb.SubscribeResponse.FromString(data)
+            self.last_heard_ms = self._now_ms()
+            if response.HasField("update"):
+                on_update(from_proto(UpdateMetadata, response.update))
 
-    async def _converse(
-        self, controller: _Controller, role: Role, pod_id: str, on_update: Callable[[UpdateMetadata], None]
-    ) -> None:
-        """One subscription, until it ends or falls silent."""
-        async with controller:
-            call = controller.stub.Subscribe(self._requests(role, pod_id))
-            try:
-                while True:
-                    async with asyncio.timeout(SILENCE_MS_MAX / 1000):
-                        response = await call.read()
-                    if not isinstance(response, pb.SubscribeResponse):
-                        return
-                    self.last_heard_ms = self._now_ms()
-                    if response.HasField("update"):
-                        on_update(from_proto(UpdateMetadata, response.update))
-            finally:
-                call.cancel()
+        def take_first(data: bytes) -> None:
+            # What was applied before the connection was lost.
+            self._tell_applied()
+            take(data)
 
-    async def _requests(self, role: Role, pod_id: str) -> AsyncIterator[pb.SubscribeRequest]:
-        yield pb.SubscribeRequest(role=role.value, pod_id=pod_id, applied_revision=self._applied_revision)
-        while True:
-            self._applied.clear()
-            try:
-                async with asyncio.timeout(HEARTBEAT_MS / 1000):
-                    await self._applied.wait()
-            except TimeoutError:
-                pass
-            self._heartbeat += 1
-            yield pb.SubscribeRequest(applied_revision=self._applied_revision, heartbeat=self._heartbeat)
+        return StreamLink(
+            address,
+            _SUBSCRIBE,
+            hello=hello.SerializeToString(),
+            pack_heartbeat=lambda count: pb.SubscribeRequest(heartbeat=count).SerializeToString(),
+            on_up=take_first,
+            on_message=take,
+            on_down=lambda reason: _log.warning("no longer hears from the controller", address=address, reason=reason),
+        )
+
+    async def _stop_listening(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+
+    def _tell_applied(self) -> None:
+        if self._link is not None and self._applied_revision > 0:
+            self._link.send(pb.SubscribeRequest(applied_revision=self._applied_revision).SerializeToString())
 
     async def _ask(
         self,
@@ -248,7 +228,7 @@ class MembershipClient:
                         await moved.wait()
                     continue
                 async with controller:
-                    async with asyncio.timeout(min(remaining_s, _BACKOFF_MS_MAX / 1000)):
+                    async with asyncio.timeout(min(remaining_s, _CONNECT_S)):
                         await controller.channel.channel_ready()
                     return await send(controller.stub, remaining_s)
             except TimeoutError:
@@ -257,5 +237,5 @@ class MembershipClient:
                 # FAILED_PRECONDITION: not active, so it has done nothing; the election key will say who is.
                 if error.code() is not grpc.StatusCode.FAILED_PRECONDITION and not repeatable:
                     return None
-            await asyncio.sleep(_BACKOFF_MS_MIN / 1000)
+            await asyncio.sleep(_RETRY_S)
         return None
