@@ -106,14 +106,16 @@ def long_varint(data: bytes, position: int, value: int, tag: int) -> tuple[int, 
             if byte > 0x7F:
                 raise MalformedMessage("a varint is longer than ten bytes")
             value &= 0xFFFF_FFFF_FFFF_FFFF
+    if shift > 35 and tag & 7 == 2:
+        raise MalformedMessage("a length is longer than five bytes")
     return value, position
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """(value, position after it)."""
+def read_varint(data: bytes, position: int, wire_type: int = 0) -> tuple[int, int]:
+    """(value, position after it); wire type 2 says that it is a length."""
     value = data[position]
     position += 1
-    return long_varint(data, position, value, 0) if value > 0x7F else (value, position)
+    return long_varint(data, position, value, wire_type) if value > 0x7F else (value, position)
 
 
 def skip_field(data: bytes, position: int) -> int:
@@ -129,7 +131,7 @@ def skip_field(data: bytes, position: int) -> int:
         case 1:
             return after_tag + 8
         case 2:
-            length, after_length = read_varint(data, after_tag)
+            length, after_length = read_varint(data, after_tag, 2)
             return after_length + length
         case 5:
             return after_tag + 4

@@ -92,6 +92,13 @@ def test_random_bytes_are_refused_or_read_as_protobuf_reads_them(codec: Codec, d
 
 
 @every_message
+@pytest.mark.parametrize("length", [b"\x80\x80\x80\x80\x00", b"\x80\x80\x80\x80\x80\x00", b"\xff\xff\xff\xff\x0f"])
+@pytest.mark.parametrize("tag", [b"\x0a", b"\xfa\x01"], ids=["known", "unknown"])
+def test_odd_lengths_are_refused_or_read_as_protobuf_reads_them(codec: Codec, tag: bytes, length: bytes) -> None:
+    assert_scans_as_protobuf(codec, tag + length)
+
+
+@every_message
 def test_odd_varints_are_refused_or_read_as_protobuf_reads_them(codec: Codec) -> None:
     for data in messages_with_one_odd_varint(codec.proto_class.DESCRIPTOR):
         assert_scans_as_protobuf(codec, data)
