@@ -187,7 +187,7 @@ class AppendRouter:
     def _one_waits_less(self, connection: Connection) -> None:
         connection.waiting_appends -= 1
         if connection.waiting_appends == 0:
-            self._processor.run_later(connection)
+            self._processor.clients.run_later(connection)
 
     # --- what the streams and the image bring ---
 

@@ -105,4 +105,4 @@ class Connection:
 
     def expire(self, now_ms: int) -> None:
         """`connections.max.idle.ms` may have passed."""
-        self.processor.check_idle(self, now_ms)
+        self.processor.clients.check_idle(self, now_ms)

@@ -17,7 +17,7 @@ class Asker(Protocol):
 
 
 class ControllerRoom:
-    __slots__ = ("_askers", "_awaiting", "_image", "_next_call_id", "calls")
+    __slots__ = ("_askers", "_awaiting", "_calls", "_image", "_next_call_id")
 
     def __init__(self, processor: Processor) -> None:
         self._image = processor.image
@@ -25,14 +25,14 @@ class ControllerRoom:
         self._awaiting: dict[Asker, int] = {}
         """The revision that each waits for."""
         self._next_call_id = 1
-        self.calls: list[ControllerCall] = []
+        self._calls: list[ControllerCall] = []
         """This turn's."""
 
     def call(self, asker: Asker, request: ControllerRequest) -> None:
         call_id = self._next_call_id
         self._next_call_id = call_id + 1
         self._askers[call_id] = asker
-        self.calls.append(ControllerCall(call_id, request))
+        self._calls.append(ControllerCall(call_id, request))
 
     def answered(self, call_id: int, answer: ControllerAnswer | None) -> None:
         asker = self._askers.pop(call_id, None)
@@ -52,6 +52,11 @@ class ControllerRoom:
         for asker in ready:
             del self._awaiting[asker]
             asker.revision_applied()
+
+    def take_calls(self) -> list[ControllerCall]:
+        calls = self._calls
+        self._calls = []
+        return calls
 
     def forget(self, asker: Asker) -> None:
         """It no longer waits; the call itself can't be taken back."""

@@ -272,4 +272,4 @@ class PendingFetch(Slot):
             self.reserved_bytes += read.reserved_bytes
             read.reserved_bytes = 0
         self.reads = []
-        processor.respond(self, self.response)
+        processor.requests.respond(self, self.response)

@@ -233,8 +233,8 @@ class PendingProduce(Slot):
     def _respond(self) -> None:
         processor = self.connection.processor
         if self.acks != ACKS_NONE:
-            processor.respond(self, self.response)
+            processor.requests.respond(self, self.response)
         elif self.has_failed:
-            processor.answered(self, ResponseKind.CLOSE)
+            processor.requests.answered(self, ResponseKind.CLOSE)
         else:
-            processor.answered(self, ResponseKind.NO_OP)
+            processor.requests.answered(self, ResponseKind.NO_OP)

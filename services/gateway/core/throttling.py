@@ -8,16 +8,16 @@ from services.gateway.core.slots import ResponseKind
 
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
-    from services.gateway.core.processor import Processor
+    from services.gateway.core.requests import RequestRoom
 
 
 class Throttle:
-    __slots__ = ("_connection", "_processor", "deadline_bucket")
+    __slots__ = ("_connection", "_requests", "deadline_bucket")
 
-    def __init__(self, processor: Processor, connection: Connection) -> None:
-        self._processor = processor
+    def __init__(self, requests: RequestRoom, connection: Connection) -> None:
+        self._requests = requests
         self._connection = connection
         self.deadline_bucket = -1
 
     def expire(self, now_ms: int) -> None:
-        self._processor.steer(self._connection, ResponseKind.END_THROTTLING)
+        self._requests.steer(self._connection, ResponseKind.END_THROTTLING)

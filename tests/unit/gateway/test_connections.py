@@ -273,9 +273,9 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
     world = World()
     client = world.client()
     client.produce(0)
-    connection = world.processor.connection(client.connection_id)
+    connection = world.processor.clients.get(client.connection_id)
     assert connection is not None
-    world.processor.throttle(connection, 100)
+    world.processor.requests.throttle(connection, 100)
     world.turn()
     assert client.is_paused
     world.logstore.append_result()
@@ -291,14 +291,14 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
 def test_two_throttles_end_apart() -> None:
     world = World()
     client = world.client()
-    connection = world.processor.connection(client.connection_id)
+    connection = world.processor.clients.get(client.connection_id)
     assert connection is not None
-    world.processor.steer(connection, ResponseKind.START_THROTTLING)
-    world.processor.steer(connection, ResponseKind.START_THROTTLING)
-    world.processor.steer(connection, ResponseKind.END_THROTTLING)
+    world.processor.requests.steer(connection, ResponseKind.START_THROTTLING)
+    world.processor.requests.steer(connection, ResponseKind.START_THROTTLING)
+    world.processor.requests.steer(connection, ResponseKind.END_THROTTLING)
     ask_versions(client)
     assert not client.answers
-    world.processor.steer(connection, ResponseKind.END_THROTTLING)
+    world.processor.requests.steer(connection, ResponseKind.END_THROTTLING)
     world.turn()
     assert client.answers
 

@@ -30,7 +30,7 @@ class Handler(NamedTuple):
     slot: type[Slot]
     """What a request of this key needs while it is worked on."""
     start: Callable[[Any, Any], None]
-    """Called with that slot and the decoded request; ends in `Processor.respond` or `answered`, now or later."""
+    """Called with that slot and the decoded request; ends in `RequestRoom.respond` or `answered`, now or later."""
     version_min: int
     version_max: int
 

@@ -43,7 +43,7 @@ def start(slot: PendingFetch, request: FetchRequest) -> None:
     slot.isolation_level = _READ_COMMITTED if request.isolation_level == _READ_COMMITTED else 0
     slot.deadline_ms = processor.now_ms + request.max_wait_ms
     if request.session_epoch not in _FULL_FETCH_EPOCHS:
-        processor.respond(slot, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        processor.requests.respond(slot, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         return
     targets: dict[tuple[bytes, int], FetchTarget] = {}
     responses: dict[tuple[str, bytes], dict[int, PartitionData]] = {}

@@ -73,7 +73,7 @@ class PendingListOffsets(Slot):
 
     def respond_if_complete(self) -> None:
         if not self.unanswered:
-            self.connection.processor.respond(self, self.response)
+            self.connection.processor.requests.respond(self, self.response)
 
     def expire(self, now_ms: int) -> None:
         for query in self.unanswered:

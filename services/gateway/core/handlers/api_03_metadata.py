@@ -61,7 +61,7 @@ class PendingMetadata(Slot):
         self.connection.processor.controller.await_revision(self, answer.revision)
 
     def revision_applied(self) -> None:
-        self.connection.processor.respond(self, _response(self))
+        self.connection.processor.requests.respond(self, _response(self))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()
@@ -76,7 +76,7 @@ def start(slot: PendingMetadata, request: MetadataRequest) -> None:
     processor = slot.connection.processor
     missing = _to_create(slot)
     if not missing:
-        processor.respond(slot, _response(slot))
+        processor.requests.respond(slot, _response(slot))
         return
     slot.creation_errors = dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE))
     config = processor.config

@@ -44,7 +44,7 @@ def start(slot: Slot, request: FindCoordinatorRequest) -> None:
     else:
         error = _error(slot, request.key, request.key_type)
         response = FindCoordinatorResponse(error_code=error, error_message=error.message, node_id=-1, host="", port=-1)
-    slot.connection.processor.respond(slot, response)
+    slot.connection.processor.requests.respond(slot, response)
 
 
 def _error(slot: Slot, key: str, key_type: int) -> ErrorCode:

@@ -29,7 +29,7 @@ def start(slot: Slot, request: ApiVersionsRequest) -> None:
         _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
     ):
         response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    slot.connection.processor.respond(slot, response)
+    slot.connection.processor.requests.respond(slot, response)
 
 
 def unsupported_version() -> ApiVersionsResponse:

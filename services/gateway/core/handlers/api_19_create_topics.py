@@ -50,7 +50,7 @@ class PendingCreateTopics(Slot):
 
     def revision_applied(self) -> None:
         response = wire.CreateTopicsResponse(topics=list(self.results.values()))
-        self.connection.processor.respond(self, response)
+        self.connection.processor.requests.respond(self, response)
 
     def expire(self, now_ms: int) -> None:
         self.cancel()

@@ -50,7 +50,7 @@ class PendingDeleteTopics(Slot):
         self.connection.processor.controller.await_revision(self, answer.revision)
 
     def revision_applied(self) -> None:
-        self.connection.processor.respond(self, wire.DeleteTopicsResponse(responses=self.results))
+        self.connection.processor.requests.respond(self, wire.DeleteTopicsResponse(responses=self.results))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()

@@ -22,10 +22,12 @@ class PendingInitProducerId(Slot):
         if producer_id is None:
             self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         else:
-            self.connection.processor.respond(self, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
+            self.connection.processor.requests.respond(
+                self, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+            )
 
     def refuse(self, error: ErrorCode) -> None:
-        self.connection.processor.respond(self, InitProducerIdResponse(error_code=error, producer_epoch=-1))
+        self.connection.processor.requests.respond(self, InitProducerIdResponse(error_code=error, producer_epoch=-1))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()

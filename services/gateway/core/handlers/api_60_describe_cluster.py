@@ -22,7 +22,7 @@ from services.gateway.core.slots import Slot
 
 def start(slot: Slot, request: DescribeClusterRequest) -> None:
     """Everybody may ask: what it tells is in Metadata too."""
-    slot.connection.processor.respond(slot, _response(slot, request.endpoint_type))
+    slot.connection.processor.requests.respond(slot, _response(slot, request.endpoint_type))
 
 
 def _response(slot: Slot, endpoint_type: int) -> DescribeClusterResponse:

@@ -1,0 +1,145 @@
+"""Requests: begun from their frames, answered in their order."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, assert_never
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import decode_request, encode_response
+from barnabas.wire.headers import RequestHeader, decode_request_header
+from barnabas.wire.messages import Response
+from barnabas.wire.primitives import MalformedFrame
+from services.gateway.core.connection import Connection
+from services.gateway.core.effects import LogLevel
+from services.gateway.core.handlers import HANDLERS
+from services.gateway.core.handlers.api_18_api_versions import unsupported_version
+from services.gateway.core.slots import ResponseKind, Slot
+from services.gateway.core.throttling import Throttle
+
+if TYPE_CHECKING:
+    from services.gateway.core.processor import Processor
+
+
+class RequestRoom:
+    __slots__ = ("_clients", "_deadlines", "_fetch_memory", "_journal", "_processor", "_request_memory")
+
+    def __init__(self, processor: Processor) -> None:
+        self._processor = processor
+        self._clients = processor.clients
+        self._deadlines = processor.deadlines
+        self._journal = processor.journal
+        self._request_memory = processor.request_memory
+        self._fetch_memory = processor.fetch_memory
+
+    def start(self, connection: Connection, frame: memoryview) -> None:
+        """Begin one request. Whatever can be wrong with its frame closes its connection, and no other."""
+        header: RequestHeader | None = None
+        try:
+            header, position = decode_request_header(frame)
+            api_key, version = header.api_key, header.api_version
+            handler = HANDLERS.get(api_key)
+            if handler is None:
+                self.refuse(connection, header, "the API key is not served")
+                return
+            if not handler.version_min <= version <= handler.version_max:
+                if api_key == ApiKey.API_VERSIONS:
+                    self._answer_unsupported_api_versions(connection, header, len(frame))
+                else:
+                    self.refuse(connection, header, "the version is not served")
+                return
+            request = decode_request(api_key, version, frame, position)
+        except MalformedFrame as error:
+            self.refuse(connection, header or _readable_header(frame), str(error))
+            return
+        slot = handler.slot(connection, header, len(frame))
+        self._open(slot)
+        try:
+            handler.start(slot, request)
+        except Exception:
+            # A fault of ours that one request finds must not take the other connections with it.
+            fault = {"traceback": traceback.format_exc()}
+            self._journal.note(LogLevel.ERROR, "request failed", connection.context, header, fault)
+            self._clients.close(connection)
+
+    def refuse(self, connection: Connection, header: RequestHeader | None, reason: str) -> None:
+        """Bytes that are no request of Kafka's, or none that is served."""
+        event = "connection closed: bad request"
+        self._journal.note(LogLevel.WARNING, event, connection.context, header, {"reason": reason})
+        self._clients.close(connection)
+
+    def _answer_unsupported_api_versions(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        """KIP-511: a v0 answer that every client can read."""
+        header_v0 = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
+        slot = Slot(connection, header_v0, frame_bytes)
+        self._open(slot)
+        self.respond(slot, unsupported_version())
+
+    def _open(self, slot: Slot) -> None:
+        connection = slot.connection
+        connection.slots.append(slot)
+        connection.unanswered += 1
+        connection.run_api_key = slot.header.api_key
+        self._request_memory.held_bytes += slot.frame_bytes
+
+    def respond(self, slot: Slot, response: Response) -> None:
+        """Answer a request."""
+        header = slot.header
+        slot.buffers = encode_response(response, header.api_version, header.correlation_id)
+        self.answered(slot, ResponseKind.SEND)
+
+    def answered(self, slot: Slot, kind: ResponseKind) -> None:
+        """A request is over. Its answer leaves when those before it have left."""
+        slot.kind = kind
+        if slot.deadline_bucket >= 0:
+            self._deadlines.remove(slot)
+        self._request_memory.held_bytes -= slot.frame_bytes
+        connection = slot.connection
+        connection.unanswered -= 1
+        slots = connection.slots
+        while slots and slots[0].kind is not None:
+            self._deliver(connection, slots.popleft())
+            if connection.is_closed:
+                return
+        if connection.queued_frames or connection.is_paused:
+            self._clients.run_later(connection)
+
+    def _deliver(self, connection: Connection, slot: Slot) -> None:
+        if slot.reserved_bytes:
+            self._fetch_memory.release(slot.reserved_bytes)
+            slot.reserved_bytes = 0
+        match slot.kind:
+            case ResponseKind.SEND:
+                assert slot.buffers is not None
+                self._clients.write(connection, slot.buffers)
+            case ResponseKind.NO_OP:
+                pass
+            case ResponseKind.CLOSE:
+                event = "connection closed: a produce with acks=0 failed"
+                self._journal.note(LogLevel.INFO, event, connection.context, slot.header, {})
+                self._clients.close(connection)
+            case ResponseKind.START_THROTTLING | ResponseKind.END_THROTTLING | None:
+                raise AssertionError(f"{slot.kind} is no answer")
+            case unknown:
+                assert_never(unknown)
+
+    def throttle(self, connection: Connection, throttle_ms: int) -> None:
+        """Mute a connection for a while; its answers go out all the same (KIP-219)."""
+        self.steer(connection, ResponseKind.START_THROTTLING)
+        self._deadlines.add(Throttle(self, connection), self._processor.now_ms + throttle_ms)
+
+    def steer(self, connection: Connection, kind: ResponseKind) -> None:
+        """The two kinds of response that carry nothing and keep no order; each start has one end."""
+        assert kind in (ResponseKind.START_THROTTLING, ResponseKind.END_THROTTLING), f"{kind} has a place in the order"
+        connection.throttles += 1 if kind is ResponseKind.START_THROTTLING else -1
+        self._clients.run_later(connection)
+
+
+def _readable_header(frame: memoryview) -> RequestHeader | None:
+    """What every header begins with, for the log line about one that is malformed further on."""
+    if len(frame) < 8:
+        return None
+    api_key, version, correlation_id = (
+        int.from_bytes(frame[start:end], "big", signed=True) for start, end in ((0, 2), (2, 4), (4, 8))
+    )
+    return RequestHeader(api_key, version, correlation_id, None)
