@@ -78,10 +78,10 @@ class Appends:
         """A write is done: its appends succeed, the high watermark follows, and what has gathered meanwhile is next."""
         log = effect.log
         done = cast("list[PendingAppend]", log.on_written(effect))
+        self._to_write[log] = None
         partition = self._replicas.by_log.get(log)
         if partition is None:
             return  # Taken away meanwhile: everything has been answered then.
-        self._to_write[log] = None
         self._housekeeping.written(log)
         if partition.leading and partition.advance_high_watermark():
             self._watches.changed(partition)

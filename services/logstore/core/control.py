@@ -5,11 +5,16 @@ broker epoch that is not that of our registration is STALE_BROKER_EPOCH. Errors 
 (another topic of that name is here still), STALE_CONTROLLER_EPOCH (a state older than the one known),
 FENCED_LEADER_EPOCH (StopReplica of an older epoch), INVALID_CONFIG, KAFKA_STORAGE_ERROR. A command that is repeated
 is answered like the first time and changes nothing.
+
+Commands are carried out one after the other, all that have come before each data step. Only the making of logs, 0.2 ms
+each, is spread over steps, so that a thousand new partitions do not stop the records of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
+from enum import Enum
 
 from barnabas.cluster.messages import (
     ControlRequest,
@@ -24,68 +29,148 @@ from barnabas.cluster.messages import (
 )
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.directories import Directories
-from services.logstore.core.partition import LeadershipChange, Partition
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import LeadershipChange, Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.watches import Watches
 
+LOGS_MADE_PER_STEP = 8
+
 FailPending = Callable[[Partition, ErrorCode], None]
 
 
+class Pause(Enum):
+    """Why a command is not done yet."""
+
+    LOG_MADE = "a log has been made: enough of them, and the data has its turn"
+    DISK_BUSY = "a log of the same name is on its way out, with a flush under way that must not meet the new one"
+
+
+Work = Generator[Pause, None, list[PartitionError]]
+
+
 class Control:
+    """The control inbox, and what its commands do."""
+
     def __init__(
-        self, replicas: Replicas, directories: Directories, watches: Watches, fail_pending: FailPending
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        watches: Watches,
+        outbox: Outbox,
+        fail_pending: FailPending,
     ) -> None:
         """`fail_pending` answers everything unanswered of a partition at once, with one error."""
         self._replicas = replicas
         self._directories = directories
         self._watches = watches
+        self._outbox = outbox
         self._fail_pending = fail_pending
         self._controller_epoch = -1
+        self._inbox: deque[tuple[int, ControlRequest]] = deque()
+        # The command being carried out, if it is not done yet.
+        self._work: tuple[int, int, Work] | None = None
+        self._is_disk_busy = False
+        # Not named by the last full LeaderAndIsr: stopped, and set aside unless the controller has them deleted.
+        self._strays: dict[PartitionKey, Partition] = {}
 
-    def handle(self, request: ControlRequest, now_ms: int) -> ControlResponse:
-        """Carry a command out; the errors of its partitions in the answer, none for those that went well."""
+    def put(self, session_id: int, request: ControlRequest) -> None:
+        """A command has come."""
+        self._inbox.append((session_id, request))
+
+    @property
+    def has_work(self) -> bool:
+        """Something can be done now; it can't while a disk has to finish first."""
+        return bool(self._inbox) if self._work is None else not self._is_disk_busy
+
+    @property
+    def is_idle(self) -> bool:
+        return self._work is None and not self._inbox
+
+    def step(self, now_ms: int) -> None:
+        """Carry out all commands that have come; or a part, when many logs have to be made for that."""
+        logs_left = LOGS_MADE_PER_STEP
+        while logs_left and (self._work is not None or self._inbox):
+            if self._work is None:
+                self._begin(*self._inbox.popleft(), now_ms)
+                continue
+            session_id, sequence, work = self._work
+            try:
+                pause = next(work)
+            except StopIteration as end:
+                self._work = None
+                self._outbox.answer_control(session_id, ControlResponse(sequence, ErrorCode.NONE, end.value))
+                continue
+            self._is_disk_busy = pause is Pause.DISK_BUSY
+            if self._is_disk_busy:
+                return
+            logs_left -= 1
+
+    def _begin(self, session_id: int, request: ControlRequest, now_ms: int) -> None:
+        """Refuse a command as a whole, carry it out, or have it as `_work`."""
+        error, errors = ErrorCode.NONE, list[PartitionError]()
         if request.controller_epoch < self._controller_epoch:
-            return ControlResponse(request.sequence, ErrorCode.STALE_CONTROLLER_EPOCH)
-        self._controller_epoch = request.controller_epoch
-        if request.broker_epoch != self._replicas.broker_epoch:
-            return ControlResponse(request.sequence, ErrorCode.STALE_BROKER_EPOCH)
-        errors: list[PartitionError] = []
-        if request.leader_and_isr is not None:
-            errors = self._leader_and_isr(request.leader_and_isr)
+            error = ErrorCode.STALE_CONTROLLER_EPOCH
+        elif request.broker_epoch != self._replicas.broker_epoch:
+            error = ErrorCode.STALE_BROKER_EPOCH
+        elif request.leader_and_isr is not None:
+            self._work = (session_id, request.sequence, self._leader_and_isr(request.leader_and_isr))
         elif request.stop_replica is not None:
             errors = self._stop_replica(request.stop_replica, now_ms)
         elif request.update_metadata is not None:
             self._update_metadata(request.update_metadata)
         else:
-            return ControlResponse(request.sequence, ErrorCode.INVALID_REQUEST)
-        return ControlResponse(request.sequence, ErrorCode.NONE, errors)
+            error = ErrorCode.INVALID_REQUEST
+        self._controller_epoch = max(self._controller_epoch, request.controller_epoch)
+        if self._work is None:
+            self._outbox.answer_control(session_id, ControlResponse(request.sequence, error, errors))
 
     # --- LeaderAndIsr ---
 
-    def _leader_and_isr(self, command: LeaderAndIsr) -> list[PartitionError]:
+    def _leader_and_isr(self, command: LeaderAndIsr) -> Work:
         if command.full:
-            self._set_strays_aside(command)
+            self._stop_strays(command)
         errors: list[PartitionError] = []
         for topic in command.topics:
             config = self._directories.topic_config(topic.configs)
             for state in topic.partitions:
-                error = ErrorCode.INVALID_CONFIG if isinstance(config, str) else self._apply(topic, state, config)
+                if isinstance(config, str):
+                    error = ErrorCode.INVALID_CONFIG
+                else:
+                    error = yield from self._apply(topic, state, config)
                 if error:
                     errors.append(PartitionError(topic.topic_id, state.partition, error))
         return errors
 
-    def _set_strays_aside(self, command: LeaderAndIsr) -> None:
-        """KIP-516: what a full command doesn't name is not ours any more; it is kept, out of the way of new topics."""
+    def _stop_strays(self, command: LeaderAndIsr) -> None:
+        """KIP-516: what a full command does not name is not ours any more."""
         named = {(topic.topic_id, state.partition) for topic in command.topics for state in topic.partitions}
-        for partition in [each for key, each in self._replicas.by_key.items() if key not in named]:
-            if partition.online and self._directories.set_aside(partition.log) is None:
-                self._take_away(partition)
+        self._strays = {key: each for key, each in self._replicas.by_key.items() if key not in named}
+        for partition in self._strays.values():
+            self._stop_serving(partition)
 
-    def _apply(self, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig) -> ErrorCode:
+    def _set_aside(self, stray: Partition) -> None:
+        """Out of the way of new topics, and kept for the operator."""
+        del self._strays[stray.key]
+        if stray.online and self._directories.set_aside(stray.log) is None:
+            self._replicas.remove(stray)
+            self._watches.changed(stray)
+
+    def _apply(
+        self, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig
+    ) -> Generator[Pause, None, ErrorCode]:
+        key = (topic.topic_id, state.partition)
+        self._strays.pop(key, None)
         partition = self._replicas.by_name.get((topic.topic, state.partition))
+        if partition is not None and partition.key in self._strays:
+            self._set_aside(partition)
+            partition = self._replicas.by_name.get((topic.topic, state.partition))
         if partition is None:
+            while self._directories.is_leaving(topic.topic, state.partition):
+                yield Pause.DISK_BUSY
             partition = self._create(topic, state.partition, config)
+            yield Pause.LOG_MADE
         if partition is None or not partition.online:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.topic_id != topic.topic_id:
@@ -124,27 +209,27 @@ class Control:
         error = partition.check_stop(asked.leader_epoch)
         if error:
             return error
-        if not asked.delete:
-            partition.stop()
-            self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._watches.changed(partition)
-            return ErrorCode.NONE
-        if not partition.online or self._directories.delete(partition.log, now_ms) is not None:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        self._take_away(partition)
+        self._stop_serving(partition)
+        if asked.delete:
+            if not partition.online or self._directories.delete(partition.log, now_ms) is not None:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            self._strays.pop(partition.key, None)
+            self._replicas.remove(partition)
         return ErrorCode.NONE
 
-    def _take_away(self, partition: Partition) -> None:
-        """Its directory has been moved out of the way: nothing may find it here any more."""
+    def _stop_serving(self, partition: Partition) -> None:
         partition.stop()
         self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._replicas.remove(partition)
         self._watches.changed(partition)
 
     # --- UpdateMetadata ---
 
     def _update_metadata(self, command: UpdateMetadata) -> None:
         """What the cluster knows of others, and changed settings of the topics that are here."""
+        if command.full:
+            # The last of what a controller says at first: by now it has had deleted what it wants to be deleted.
+            for stray in list(self._strays.values()):
+                self._set_aside(stray)
         if not self._replicas.image.apply(command):
             return
         for topic in command.topics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
+from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.effects import ReplaceEffect
 from services.logstore.core.storage.log import PartitionLog
 
@@ -14,7 +15,8 @@ CHECKPOINT_MS = 5_000
 
 
 class Housekeeping:
-    def __init__(self, directories: Directories, outbox: Outbox) -> None:
+    def __init__(self, replicas: Replicas, directories: Directories, outbox: Outbox) -> None:
+        self._replicas = replicas
         self._directories = directories
         self._outbox = outbox
         self._flush_check_due_ms = 0
@@ -43,10 +45,13 @@ class Housekeeping:
 
     def _flush(self, now_ms: int) -> None:
         for log in list(self._unflushed):
+            if log not in self._replicas.by_log or log.error is not None:
+                del self._unflushed[log]
+                continue
             effect = log.take_flush(now_ms)
             if effect is not None:
                 self._outbox.add_effect(effect)
-            elif log.error is not None or log.recovery_point == log.next_offset:
+            elif log.recovery_point == log.next_offset:
                 del self._unflushed[log]
 
     def _checkpoint(self) -> None:

@@ -105,12 +105,11 @@ class LogstoreCore:
         self._replicas = Replicas(config.node_id, config.cluster_id)
         self._directories = Directories(directories, config.topic_defaults, self._replicas)
         self._watches = Watches(self._replicas, self._outbox)
-        self._housekeeping = Housekeeping(self._directories, self._outbox)
+        self._housekeeping = Housekeeping(self._replicas, self._directories, self._outbox)
         self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox)
         self._reads = Reads(self._replicas, self._outbox)
         self._queries = Queries(self._replicas, self._outbox, decompress)
-        self._control = Control(self._replicas, self._directories, self._watches, self._fail_pending)
-        self._control_inbox: deque[tuple[int, ControlRequest]] = deque()
+        self._control = Control(self._replicas, self._directories, self._watches, self._outbox, self._fail_pending)
         self._data_inbox: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
         self._streams: dict[int, Stream] = {}
         self._effects_in_flight = 0
@@ -126,9 +125,7 @@ class LogstoreCore:
 
     def step(self, now_ms: int, wall_ms: int) -> None:
         """All control commands that have come, then a bounded piece of the data work that has."""
-        while self._control_inbox:
-            session_id, command = self._control_inbox.popleft()
-            self._outbox.answer_control(session_id, self._control.handle(command, now_ms))
+        self._control.step(now_ms)
         self._act_on_disk_failures()
         self._data_step(wall_ms)
         self._act_on_disk_failures()
@@ -161,7 +158,7 @@ class LogstoreCore:
     @property
     def has_work(self) -> bool:
         """Requests wait that the last step did not get to."""
-        return bool(self._data_inbox or self._control_inbox)
+        return bool(self._data_inbox) or self._control.has_work
 
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
@@ -247,7 +244,7 @@ class LogstoreCore:
 
     def on_control(self, session_id: int, request: ControlRequest) -> None:
         """A command of the controller; it is carried out at the begin of the next step."""
-        self._control_inbox.append((session_id, request))
+        self._control.put(session_id, request)
 
     def on_registered(self, broker_epoch: int) -> None:
         """This logstore is known to the cluster under a new epoch: commands meant for an older one are refused."""
@@ -331,9 +328,11 @@ class LogstoreCore:
     def _on_io_failed(self, effect: StorageEffect, error: DiskError) -> None:
         match effect:
             case WriteEffect() | ReadEffect() | FlushEffect():
-                # Files of a log that was deleted meanwhile are no longer where the effect looks for them.
                 if effect.log in self._replicas.by_log or error.kind is not DiskErrorKind.NOT_FOUND:
                     self._replicas.disk_failed(effect.log, error)
+                else:
+                    # Deleted meanwhile: its files are no longer where the effect looked for them.
+                    effect.log.fail(error)
             case ReplaceEffect():
                 self._housekeeping.on_replaced(effect)
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
@@ -377,7 +376,7 @@ class LogstoreCore:
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be done, and nothing is under way."""
-        return not self.has_work and not self._effects_in_flight
+        return not self._data_inbox and self._control.is_idle and not self._effects_in_flight
 
     def take_closing_flushes(self) -> list[StorageEffect]:
         """The last effects of a clean stop, while idle: everything that is not durable yet."""

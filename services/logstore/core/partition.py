@@ -102,9 +102,10 @@ class Partition:
         return LeadershipChange.NEW_EPOCH if new_epoch else LeadershipChange.SAME_LEADER
 
     def stop(self) -> None:
-        """This logstore has no part in the partition any more, until a newer LeaderAndIsr says otherwise."""
+        """This logstore has no part in the partition any more, until a LeaderAndIsr says otherwise."""
         self.leading = False
         self.leader_id = NO_LEADER
+        self.partition_epoch = NO_EPOCH
 
     def fail(self) -> None:
         """The log directory is offline, and with it this replica until the logstore is started anew."""

@@ -1,11 +1,17 @@
 """Carries out the core's effects: small ones in place, the others on `num.io.threads` threads that do byte I/O only.
 
-A hop to a thread and back costs more than a small write: measured on two shared cores, a 1 KiB write into the page
-cache takes 4 µs in place and 90 µs by way of an idle thread (two wake-ups, two hand-overs of the interpreter lock, and
-up to a switch interval each while the loop is busy); 64 KiB take 20 µs in place. So what fits IN_PLACE_BYTES_MAX per
-turn is done in place, when it can't block: writes without a flush, and reads that the page cache answers at once
-(RWF_NOWAIT). A write can still block, when the kernel throttles whoever dirties pages faster than the disk takes them:
-after one that was slow, workers do all writes for a while, so that the loop stops at most once per such while.
+A hop to a thread and back costs more than a small write does. Measured on two shared cores, writes into the page cache:
+
+| bytes | in place | by an idle thread | by a thread while the loop is busy in turns of 1 ms |
+|---|---|---|---|
+| 1 KiB | 2 µs | 20–40 µs | 1 ms |
+| 64 KiB | 14 µs | 60–80 µs | 1 ms |
+| 256 KiB | 60–80 µs | 75–115 µs | 1 ms (p99 6–10 ms); with the default switch interval 4–20 ms (p99 over 100 ms) |
+
+So what fits IN_PLACE_BYTES_MAX per turn is done in place, when it can't block: writes without a flush, and reads that
+the page cache answers at once (RWF_NOWAIT). A write can still block, when the kernel throttles whoever dirties pages
+faster than the disk takes them: after one that was slow, workers do all writes for a while, so that the loop stops at
+most once per such while. The last column is why the switch interval is shorter than the default here.
 
 One write per log is under way at most (the core sees to that), so the order of workers does not matter.
 """
@@ -27,10 +33,10 @@ from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect, execute
 from services.logstore.shell.posix_disk import PosixFile
 
-IN_PLACE_BYTES_MAX: Final = 64 * 1024
+IN_PLACE_BYTES_MAX: Final = 256 * 1024
 SLOW_WRITE_NS: Final = 2_000_000
 AFTER_SLOW_WRITE_NS: Final = 1_000_000_000
-# A worker that has its bytes waits this long for the interpreter lock while the loop is busy (the default is 5 ms).
+# How long a worker that has its bytes asks for the interpreter lock before the loop has to let go of it.
 SWITCH_INTERVAL_S: Final = 0.0005
 
 Outcome = bytes | DiskError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +41,12 @@ class LoadedDirectories:
     def directory_id(self) -> str:
         """Names the directories as one: another value after a disk was replaced."""
         return ",".join(sorted(uuid_to_text(directory.identity.directory_id) for directory in self.directories))
+
+
+def allow_open_files() -> None:
+    """Every segment in use holds three files open: the usual soft limit of 1024 would be a few hundred partitions."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class DirectoryLocks:

@@ -19,6 +19,10 @@ from services.logstore.shell.io_workers import Completion, IoWorkers
 _log = get_logger("logstore")
 
 
+class DirectoriesLost(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
+    """No log directory can be used any more (Kafka's rule: there is nothing left to serve)."""
+
+
 class LogstoreLoop:
     """Everything here runs on the event loop, and nothing awaits."""
 
@@ -28,9 +32,12 @@ class LogstoreLoop:
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._is_turn_due = False
+        self._is_tick_due = False
+        self._completions: list[Completion] = []
         self._timer: asyncio.TimerHandle | None = None
         self._idle: asyncio.Future[None] | None = None
-        self.all_directories_offline = asyncio.Event()
+        self.failed: asyncio.Future[None] = self._loop.create_future()
+        """Fails when there can be no more turns: every directory is offline, or an invariant is broken."""
 
     def start(self) -> None:
         self._workers.start(self._on_io_done)
@@ -48,9 +55,25 @@ class LogstoreLoop:
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
+        """A turn that fails is the last one: what the core believes can't be trusted any more."""
         self._is_turn_due = False
+        if self.failed.done():
+            return
+        try:
+            self._take_turn()
+        except Exception as error:
+            self.failed.set_exception(error)
+
+    def _take_turn(self) -> None:
         core = self.core
-        core.step(monotonic_ms(), wall_ms())
+        completions, self._completions = self._completions, []
+        for effect, outcome in completions:
+            core.on_io_done(effect, outcome)
+        now_ms = monotonic_ms()
+        if self._is_tick_due:
+            self._is_tick_due = False
+            core.tick(now_ms)
+        core.step(now_ms, wall_ms())
         self._workers.begin_turn()
         while effects := core.take_effects():
             self._carry_out(effects)
@@ -58,8 +81,8 @@ class LogstoreLoop:
         self._send(outgoing)
         for path, error in outgoing.offline:
             _log.error("log directory offline", directory=path, error=str(error))
-            if core.all_directories_offline:
-                self.all_directories_offline.set()
+            if core.all_directories_offline and not self.failed.done():
+                self.failed.set_exception(DirectoriesLost("every log directory is offline"))
         if core.has_work:
             self.wake()
         elif self._idle is not None and core.is_idle and not self._idle.done():
@@ -74,21 +97,25 @@ class LogstoreLoop:
                 self.core.on_io_done(effect, outcome)
 
     def _on_io_done(self, completions: Sequence[Completion]) -> None:
-        """Workers have finished something."""
-        for effect, outcome in completions:
-            self.core.on_io_done(effect, outcome)
+        """Workers have finished something; it counts at the begin of the next turn."""
+        self._completions += completions
         self.wake()
 
     def _tick(self) -> None:
-        self.core.tick(monotonic_ms())
+        self._is_tick_due = True
         self.wake()
         self._timer = self._loop.call_later(TICK_MS / 1000, self._tick)
 
     async def idle(self) -> None:
-        """Returns once nothing waits to be done and nothing is under way; the core is stopping, so that comes."""
+        """Returns once nothing waits to be done and nothing is under way; the core is stopping, so that comes.
+
+        Raises what `failed` does.
+        """
         self._idle = self._loop.create_future()
         self.wake()
-        await self._idle
+        await asyncio.wait((self._idle, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        if self.failed.done():
+            self.failed.result()
 
     async def run_closing_flushes(self) -> None:
         """Finish what is under way, then carry out the last effects of a clean stop; `stop` comes before."""

@@ -28,7 +28,7 @@ from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.data_listener import DATA_SERVICE, WATCH_SERVICE, DataListener
 from services.logstore.shell.decompression import decompress
 from services.logstore.shell.io_workers import IoWorkers
-from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, load_directories
+from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, allow_open_files, load_directories
 from services.logstore.shell.loop import LogstoreLoop
 from services.logstore.shell.posix_disk import PosixDisk
 
@@ -44,6 +44,7 @@ class LogstoreNode:
         """Locks the directories and binds the data listener. Raises StartRefused and OSError."""
         self._settings = settings
         self._boot_id = BOOT_ID_FILE.read_text().strip()
+        allow_open_files()
         self._locks = DirectoryLocks(settings.log_dirs)
         self._disk = PosixDisk()
         self._keys = Keys(settings.etcd_prefix)
@@ -97,7 +98,7 @@ class LogstoreNode:
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.run())
-            tasks.create_task(self._fail_with_the_disks())
+            tasks.create_task(self._fail_with_the_loop())
 
     async def _learn_cluster_id(self) -> str:
         """The first controller of a new cluster writes it; until then there is nothing to serve."""
@@ -181,11 +182,10 @@ class LogstoreNode:
         for session_id, response in outgoing.controls:
             self._control.answer(session_id, response)
 
-    async def _fail_with_the_disks(self) -> None:
-        """Kafka's rule: without a log directory there is nothing left to serve, and the process ends."""
+    async def _fail_with_the_loop(self) -> None:
+        """Without a loop nobody is served: the process ends, and its lease with it."""
         assert self._loop is not None
-        await self._loop.all_directories_offline.wait()
-        raise DirectoriesLost("every log directory is offline")
+        await asyncio.shield(self._loop.failed)
 
     # --- stop --------------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,3 @@ class LogstoreNode:
         for path in unclean:
             _log.warning("no clean-shutdown marker: the directory is recovered at the next start", directory=path)
         _log.info("stopped", clean_directories=len(self._settings.log_dirs) - len(unclean))
-
-
-class DirectoriesLost(Exception):  # noqa: N818  (an outcome that ends the process with its one line)
-    """No log directory can be used any more."""
