@@ -6,7 +6,7 @@ event loop, one at a time and in order; an exception out of one ends the stream,
 
 Messages are bytes with identity serializers. `read()` and `write()` are used rather than async iterators: as fast for
 small messages and bulk, and the side that reads can pause. Measured on two shared cores, both sides in one process:
-16 µs per small message and operation, 0.6–0.8 ms for 1 MB from one side to the other.
+about 20 µs per small message and operation (16 of them gRPC's own), 0.6–1.1 ms for 1 MB from one side to the other.
 """
 
 from __future__ import annotations
