@@ -50,7 +50,8 @@ async def renewals(endpoints: Endpoints, lease: Lease, now_ms: Callable[[], int]
                         return
                     backoff.reset()
                     yield
-        except (grpc.aio.AioRpcError, TimeoutError):
+        except (grpc.aio.AioRpcError, TimeoutError, asyncio.InvalidStateError):
+            # The last is a write to a call that ended while this slept between two renewals.
             endpoints.leave(connection)
         await backoff.wait()
 
