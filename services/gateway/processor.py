@@ -8,6 +8,7 @@ import signal
 
 import msgspec
 
+from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.processes import parent_socket
 from services.gateway.shell import joint
@@ -52,6 +53,7 @@ async def serve() -> None:
 
 
 def main() -> None:
+    keep_large_buffers()
     # Requests leave few cycles behind; what is loaded now lives as long as the process.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

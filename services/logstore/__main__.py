@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sys
 
+from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.processes import run_until_signal
@@ -21,6 +22,7 @@ PROGRAM = "barnabas-logstore"
 def main() -> None:
     settings = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
     configure_logging("logstore", settings.log_level, settings.log_format)
+    keep_large_buffers()
     # Logs and indexes live long and have no cycles; a full collection over them would stop the data path.
     gc.freeze()
     gc.set_threshold(10_000, 20, 1_000)

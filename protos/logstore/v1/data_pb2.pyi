@@ -72,7 +72,8 @@ Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
 @_typing.final
 class Credit(_message.Message):
     """What the opener may have outstanding, handed out bit by bit: each field adds to what it holds. A request spends one
-    of `requests` and its record bytes of `bytes`; it sends only what it can pay for.
+    of `requests` and its record bytes of `bytes`; it sends only what it can pay for, except that an opener that holds at
+    least the minimum (8 requests, 1 MiB) may send any one request and go into debt: a request larger than every share passes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
