@@ -1,0 +1,60 @@
+"""Makes topics, and repeats itself until they are there."""
+
+from __future__ import annotations
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tests.sim.clients.client import Client
+from tests.sim.history import History
+from tests.sim.network import Network
+from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+
+TIMEOUT_MS = 5_000
+
+
+class Admin(Client):
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduler,
+        network: Network,
+        gateways: list[str],
+        history: History,
+        topics: dict[str, int],
+        configs: dict[str, str],
+    ) -> None:
+        super().__init__(name, scheduler, network, gateways, history)
+        self._wanted = dict(topics)
+        self._configs = configs
+
+    @property
+    def is_done(self) -> bool:
+        return not self._wanted
+
+    def work(self) -> None:
+        if self.is_done or not self.is_connected:
+            return
+        configs = [CreatableTopicConfig(key, value) for key, value in self._configs.items()]
+        topics = [CreatableTopic(topic, count, 1, [], configs) for topic, count in self._wanted.items()]
+        request = CreateTopicsRequest(topics, TIMEOUT_MS)
+        self.ask(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse, self._answered)
+
+    def _answered(self, response: CreateTopicsResponse | None) -> None:
+        if response is None:
+            return
+        for topic in response.topics:
+            match topic.error_code:
+                case ErrorCode.NONE | ErrorCode.TOPIC_ALREADY_EXISTS:
+                    if self._wanted.pop(topic.name, None) is not None:
+                        self.history.counts.admin += 1
+                case ErrorCode.REQUEST_TIMED_OUT | ErrorCode.INVALID_REPLICATION_FACTOR | ErrorCode.NOT_CONTROLLER:
+                    pass  # No logstore yet, or no controller: asked again.
+                case _:
+                    raise InvariantViolation(f"{topic.name}: {ErrorCode(topic.error_code).name} {topic.error_message}")
+        self.after(200 * MS, "asks again", self.work)

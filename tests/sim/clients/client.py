@@ -1,0 +1,168 @@
+"""A client's process and its one connection: requests in order, one answer to each, in the same order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import decode_response, encode_request
+from barnabas.wire.frames import FrameSplitter
+from barnabas.wire.messages import Request, Response
+from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.sim.history import History
+from tests.sim.network import End, Network
+from tests.sim.process import Process
+from tests.sim.protocols import KAFKA
+from tests.sim.scheduler import MS, SECOND, InvariantViolation, Scheduler
+
+FRAME_BYTES_MAX = 1 << 26
+REQUEST_TIMEOUT_US = 12 * SECOND
+METADATA_VERSION = 12
+
+R = TypeVar("R", bound=Response)
+
+
+class _Outstanding(NamedTuple):
+    correlation_id: int
+    api_key: ApiKey
+    version: int
+    answered: Callable[[Response | None], None]
+
+
+class Client(Process):
+    """Connects to any of the gateways, and to another one when it loses it. Subclasses have `work`, done when
+    connected."""
+
+    def __init__(
+        self, name: str, scheduler: Scheduler, network: Network, gateways: list[str], history: History
+    ) -> None:
+        super().__init__(name, scheduler, network)
+        self.gateways = gateways
+        self.history = history
+        self.topic_ids: dict[str, bytes] = {}
+        self.leader_epochs: dict[tuple[str, int], int] = {}
+        self._end: End | None = None
+        self._outstanding: deque[_Outstanding] = deque()
+        self._last_correlation_id = 0
+
+    def boot(self) -> None:
+        self._end = None
+        self._outstanding.clear()
+        self.connect()
+
+    def work(self) -> None:
+        """The connection is there: go on."""
+        raise AssertionError("every client has something to do")
+
+    def connection_lost(self) -> None:
+        """It is gone, and every request that was under way has been told."""
+
+    # --- the connection ----------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        if self._end is None:
+            self._splitter = FrameSplitter(FRAME_BYTES_MAX)
+            self._end = self.network.connect(KAFKA, self, self.scheduler.random.choice(self.gateways), self)
+            self.after(0, "begins", self.work)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._end is not None
+
+    @property
+    def unanswered(self) -> int:
+        return len(self._outstanding)
+
+    def on_closed(self, reason: str) -> None:
+        self._end = None
+        outstanding, self._outstanding = self._outstanding, deque()
+        for each in outstanding:
+            each.answered(None)
+        self.connection_lost()
+        self.after(self.scheduler.random.randrange(20 * MS, 200 * MS), "reconnects", self.connect)
+
+    def disconnect(self, reason: str) -> None:
+        if self._end is not None:
+            self._end.close(reason)
+            self.on_closed(reason)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        api_key: ApiKey,
+        request: Request,
+        version: int,
+        response_type: type[R],
+        answered: Callable[[R | None], None],
+    ) -> None:
+        """Send a request; `answered` is called once, with None when the connection was lost first."""
+        self._last_correlation_id += 1
+        correlation_id = self._last_correlation_id
+
+        def typed(response: Response | None) -> None:
+            assert response is None or isinstance(response, response_type)
+            answered(response)
+
+        self._outstanding.append(_Outstanding(correlation_id, api_key, version, typed))
+        self._send(b"".join(map(bytes, encode_request(request, version, correlation_id, self.name))))
+        end = self._end
+        self.after(REQUEST_TIMEOUT_US, f"waits for {correlation_id}", lambda: self._check_answered(end, correlation_id))
+
+    def tell(self, request: Request, version: int) -> None:
+        """Send a request that has no answer."""
+        self._last_correlation_id += 1
+        self._send(b"".join(map(bytes, encode_request(request, version, self._last_correlation_id, self.name))))
+
+    def _send(self, data: bytes) -> None:
+        """Now and then in parts, as TCP may deliver it."""
+        assert self._end is not None
+        random = self.scheduler.random
+        while len(data) > 1 and random.random() < 0.1:
+            cut = random.randrange(1, len(data))
+            self._end.send(data[:cut])
+            data = data[cut:]
+        self._end.send(data)
+
+    def _check_answered(self, end: End | None, correlation_id: int) -> None:
+        if self._end is end and any(each.correlation_id == correlation_id for each in self._outstanding):
+            self.disconnect("no answer in time")
+
+    def on_message(self, message: bytes) -> None:
+        for frame in self._splitter.feed(message):
+            if not self._outstanding:
+                raise InvariantViolation(f"{self.name} got an answer that it did not ask for")
+            asked = self._outstanding.popleft()
+            correlation_id, response = decode_response(asked.api_key, asked.version, frame)
+            if correlation_id != asked.correlation_id:
+                raise InvariantViolation(
+                    f"{self.name} got the answer to {correlation_id} where {asked.correlation_id} is due"
+                )
+            asked.answered(response)
+
+    # --- metadata ----------------------------------------------------------------------------------------------------
+
+    def learn_topics(self, topics: list[str], then: Callable[[], None]) -> None:
+        """Ask until every topic is known with its id; `then` is not called when the connection ends first."""
+        request = MetadataRequest([MetadataRequestTopic(bytes(16), topic) for topic in topics], False)
+
+        def answered(response: MetadataResponse | None) -> None:
+            if response is None:
+                return
+            for topic in response.topics:
+                if topic.error_code == 0 and topic.name:
+                    self.topic_ids[topic.name] = topic.topic_id
+                    for partition in topic.partitions:
+                        self.leader_epochs[topic.name, partition.partition_index] = partition.leader_epoch
+            if all(topic in self.topic_ids for topic in topics):
+                then()
+            else:
+                self.after(100 * MS, "asks for metadata again", again)
+
+        def again() -> None:
+            if self.is_connected:
+                self.ask(ApiKey.METADATA, request, METADATA_VERSION, MetadataResponse, answered)
+
+        again()

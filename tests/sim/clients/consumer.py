@@ -1,0 +1,189 @@
+"""A consumer of assigned partitions: long polls, every record checked against what everybody else has seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from barnabas.wire.messages.list_offsets import (
+    EARLIEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from barnabas.wire.record_batch import HEADER_BYTES, crc_is_valid, decode_payload, iterate_headers
+from tests.sim.clients.client import Client
+from tests.sim.history import History, name
+from tests.sim.network import Network
+from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+
+TOPIC_ID_VERSION = 13
+LIST_OFFSETS_VERSION = 6
+PARTITION_BYTES_MAX = 64 * 1024
+
+
+@dataclass(slots=True)
+class Taste:
+    version: int
+    max_wait_ms: int
+    min_bytes: int
+    isolation_level: int
+
+
+class Consumer(Client):
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduler,
+        network: Network,
+        gateways: list[str],
+        history: History,
+        topics: dict[str, int],
+        taste: Taste,
+    ) -> None:
+        super().__init__(name, scheduler, network, gateways, history)
+        self.topics = topics
+        self.taste = taste
+        self.is_stopping = False
+        # By topic and partition: the next offset to read, and the log's end as seen with it.
+        self.positions: dict[tuple[str, int], int] = {}
+        self.high_watermarks: dict[tuple[str, int], int] = {}
+
+    def boot(self) -> None:
+        self.positions.clear()
+        self.high_watermarks.clear()
+        super().boot()
+
+    def has_caught_up(self) -> bool:
+        """It has read everything that was committed when it last looked, everywhere."""
+        wanted = [(topic, partition) for topic, count in self.topics.items() for partition in range(count)]
+        return all(
+            key in self.high_watermarks and self.positions.get(key, -1) >= self.high_watermarks[key] for key in wanted
+        )
+
+    def work(self) -> None:
+        self.learn_topics(list(self.topics), self._list_offsets)
+
+    # --- where to begin ----------------------------------------------------------------------------------------------
+
+    def _list_offsets(self) -> None:
+        unknown = [
+            (topic, partition)
+            for topic, count in self.topics.items()
+            for partition in range(count)
+            if (topic, partition) not in self.positions
+        ]
+        if not unknown:
+            self._fetch()
+            return
+        topics = [
+            ListOffsetsTopic(
+                topic, [ListOffsetsPartition(each[1], -1, EARLIEST_TIMESTAMP) for each in unknown if each[0] == topic]
+            )
+            for topic in sorted({each[0] for each in unknown})
+        ]
+
+        def answered(response: ListOffsetsResponse | None) -> None:
+            if response is None:
+                return
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    if partition.error_code == 0:
+                        self.positions[topic.name, partition.partition_index] = partition.offset
+            self.after(20 * MS, "goes on", lambda: self._list_offsets() if self.is_connected else None)
+
+        self.ask(
+            ApiKey.LIST_OFFSETS,
+            ListOffsetsRequest(-1, self.taste.isolation_level, topics),
+            LIST_OFFSETS_VERSION,
+            ListOffsetsResponse,
+            answered,
+        )
+
+    # --- fetching ----------------------------------------------------------------------------------------------------
+
+    def _fetch(self) -> None:
+        if self.is_stopping or not self.is_connected:
+            return
+        taste = self.taste
+        has_ids = taste.version >= TOPIC_ID_VERSION
+        topics = [
+            FetchTopic(
+                "" if has_ids else topic,
+                self.topic_ids[topic] if has_ids else bytes(16),
+                [
+                    FetchPartition(
+                        partition, -1, self.positions[topic, partition], -1, -1, PARTITION_BYTES_MAX, bytes(16)
+                    )
+                    for partition in range(count)
+                ],
+            )
+            for topic, count in self.topics.items()
+        ]
+        request = FetchRequest(
+            max_wait_ms=taste.max_wait_ms,
+            min_bytes=taste.min_bytes,
+            isolation_level=taste.isolation_level,
+            topics=topics,
+            replica_id=-1,
+            replica_state=None,
+            session_id=0,
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        self.history.counts.fetches += 1
+        self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, self._fetched)
+
+    def _fetched(self, response: FetchResponse | None) -> None:
+        if response is None:
+            return
+        if response.error_code:
+            raise InvariantViolation(f"{self.name}: a whole fetch failed with {ErrorCode(response.error_code).name}")
+        has_failed = False
+        names = {topic_id: topic for topic, topic_id in self.topic_ids.items()}
+        for topic in response.responses:
+            topic_name = topic.topic or names[topic.topic_id]
+            for partition in topic.partitions:
+                if partition.error_code:
+                    has_failed = True
+                    self._failed(topic_name, partition)
+                else:
+                    self._take(topic_name, partition)
+        delay_us = self.scheduler.random.randrange(1, 3 * MS) + (50 * MS if has_failed else 0)
+        self.after(delay_us, "fetches on", self._list_offsets)
+
+    def _failed(self, topic: str, partition: PartitionData) -> None:
+        if partition.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            return
+        key = (topic, partition.partition_index)
+        history_key = (self.topic_ids[topic], partition.partition_index)
+        if self.history.is_trusted(history_key):
+            raise InvariantViolation(f"{self.name}: {name(history_key)} has no offset {self.positions[key]} any more")
+        del self.positions[key]
+
+    def _take(self, topic: str, partition: PartitionData) -> None:
+        key = (topic, partition.partition_index)
+        history_key = (self.topic_ids[topic], partition.partition_index)
+        position = self.positions[key]
+        records = partition.records or b""
+        for start, header in iterate_headers(records):
+            if not crc_is_valid(records, start):
+                raise InvariantViolation(f"{name(history_key)} at {header.base_offset}: a wrong CRC reached a consumer")
+            batch = records[start + HEADER_BYTES : start + header.size_bytes]
+            for record in decode_payload(header, batch):
+                if record.offset < position:
+                    continue
+                if record.offset != position:
+                    raise InvariantViolation(f"{name(history_key)}: offset {record.offset} follows {position - 1}")
+                assert record.value is not None
+                self.history.consumed(history_key, record.offset, record.value)
+                position += 1
+        if position > partition.high_watermark:
+            raise InvariantViolation(
+                f"{name(history_key)}: offset {position - 1} was read at a high watermark of {partition.high_watermark}"
+            )
+        self.positions[key] = position
+        self.high_watermarks[key] = partition.high_watermark

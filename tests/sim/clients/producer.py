@@ -1,0 +1,260 @@
+"""Producers: idempotent ones that repeat until they know, plain ones that send everything once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from barnabas.wire.record_batch import Record, build_batch
+from tests.sim.clients.client import Client
+from tests.sim.history import History
+from tests.sim.history import Partition as PartitionKey
+from tests.sim.network import Network
+from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+
+IN_FLIGHT_MAX = 5
+TIMEOUT_MS = 4_000
+TOPIC_ID_VERSION = 13
+
+# The leader says that the batch is not in the log. Everything else that is no success leaves it open.
+CERTAIN = (
+    ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.INVALID_REQUIRED_ACKS,
+)
+REPEATABLE = (
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+)
+
+
+@dataclass(slots=True)
+class Behaviour:
+    idempotent: bool
+    acks: int
+    version: int
+    interval_us: int
+    records_max: int
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    topic: str
+    partition: int
+    values: list[bytes]
+    sequence: int = -1
+    in_flight: bool = False
+
+
+class Producer(Client):
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduler,
+        network: Network,
+        gateways: list[str],
+        history: History,
+        topics: dict[str, int],
+        behaviour: Behaviour,
+    ) -> None:
+        super().__init__(name, scheduler, network, gateways, history)
+        self.topics = topics
+        self.behaviour = behaviour
+        self.is_stopping = False
+        self._produced = 0
+        self._lives = 0
+        # Goes up with every connection: what was planned for another one is void.
+        self._generation = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        self._producer_id = -1
+        self._next_sequence: dict[tuple[str, int], int] = {}
+        # Not answered for good, by partition, in the order of their sequences.
+        self._open: dict[tuple[str, int], list[Batch]] = {}
+
+    def boot(self) -> None:
+        self._lives += 1
+        self._forget()
+        super().boot()
+        self._produce_later()
+
+    @property
+    def has_open_batches(self) -> bool:
+        return any(self._open.values())
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_connected and self._producer_id >= 0 and all(topic in self.topic_ids for topic in self.topics)
+
+    # --- work --------------------------------------------------------------------------------------------------------
+
+    def work(self) -> None:
+        self._generation += 1
+        self.learn_topics(list(self.topics), self._ready)
+
+    def _ready(self) -> None:
+        if self.behaviour.idempotent and self._producer_id < 0:
+            self.ask(
+                ApiKey.INIT_PRODUCER_ID,
+                InitProducerIdRequest(None, 60_000),
+                4,
+                InitProducerIdResponse,
+                self._got_producer_id,
+            )
+        else:
+            self._repeat_all()
+
+    def _got_producer_id(self, response: InitProducerIdResponse | None) -> None:
+        if response is None:
+            return
+        if response.error_code:
+            self.after(200 * MS, "asks for a producer id again", lambda: self._ready() if self.is_connected else None)
+            return
+        self._producer_id = response.producer_id
+        self._repeat_all()
+
+    def _produce_later(self) -> None:
+        delay_us = self.scheduler.random.randrange(1, 2 * self.behaviour.interval_us)
+        self.after(delay_us, "may produce", self._produce)
+
+    def _produce(self) -> None:
+        self._produce_later()
+        random = self.scheduler.random
+        topic = random.choice(sorted(self.topics))
+        partition = random.randrange(self.topics[topic])
+        is_ready = self.is_connected and topic in self.topic_ids
+        if self.behaviour.idempotent:
+            is_ready = (
+                is_ready and self._producer_id >= 0 and len(self._open.get((topic, partition), ())) < IN_FLIGHT_MAX
+            )
+        if self.is_stopping or not is_ready:
+            return
+        values = []
+        for _ in range(random.randint(1, self.behaviour.records_max)):
+            self._produced += 1
+            padding = "." * random.randrange(200)
+            values.append(f"{self.name}.{self._lives} {self._produced} {padding}".encode())
+        self.produce(topic, partition, values)
+
+    def produce(self, topic: str, partition: int, values: list[bytes]) -> None:
+        key = (topic, partition)
+        batch = Batch(topic, partition, values)
+        for value in values:
+            self.history.sending((self.topic_ids[topic], partition), value)
+        if self.behaviour.idempotent:
+            batch.sequence = self._next_sequence.get(key, 0)
+            self._next_sequence[key] = batch.sequence + len(values)
+            self._open.setdefault(key, []).append(batch)
+            if any(not each.in_flight for each in self._open[key][:-1]):
+                return  # It goes out in its turn, after those that have to be repeated.
+        self._send_batch(batch)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def _send_batch(self, batch: Batch) -> None:
+        records = [Record(None, value, self.wall_ms) for value in batch.values]
+        producer_id = self._producer_id if self.behaviour.idempotent else -1
+        producer_epoch = 0 if self.behaviour.idempotent else -1
+        encoded = build_batch(
+            records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=batch.sequence
+        )
+        topic_id = self.topic_ids[batch.topic]
+        version = self.behaviour.version
+        has_id = version >= TOPIC_ID_VERSION
+        topic = TopicProduceData(
+            "" if has_id else batch.topic,
+            topic_id if has_id else bytes(16),
+            [PartitionProduceData(batch.partition, encoded)],
+        )
+        request = ProduceRequest(None, self.behaviour.acks, TIMEOUT_MS, [topic])
+        batch.in_flight = True
+        if self.behaviour.acks == 0:
+            self.history.counts.unknown += len(batch.values)
+            self.tell(request, version)
+            return
+        self.ask(
+            ApiKey.PRODUCE,
+            request,
+            version,
+            ProduceResponse,
+            lambda response: self._answered(batch, response),
+        )
+
+    def _answered(self, batch: Batch, response: ProduceResponse | None) -> None:
+        batch.in_flight = False
+        partition = (self.topic_ids[batch.topic], batch.partition)
+        if response is None:
+            self._unknown(batch)
+            return
+        answer = response.responses[0].partition_responses[0]
+        code = ErrorCode(answer.error_code)
+        if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            for index, value in enumerate(batch.values):
+                offset = answer.base_offset + index if answer.base_offset >= 0 else -1
+                self.history.acknowledged(partition, offset, value)
+            self._settled(batch)
+        elif self.behaviour.idempotent and code in REPEATABLE:
+            self._check_sequence(batch, code, partition)
+            self._unknown(batch)
+        elif code in CERTAIN:
+            for value in batch.values:
+                self.history.certainly_refused(value, f"the producer was told {code.name}")
+            self._settled(batch)
+        else:
+            self._unknown(batch)
+
+    def _check_sequence(self, batch: Batch, code: ErrorCode, partition: PartitionKey) -> None:
+        """With nothing before it unanswered, a batch out of order means that an acknowledged one is gone."""
+        waiting = self._open.get((batch.topic, batch.partition), [])
+        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and waiting and waiting[0] is batch:
+            if self.history.is_trusted(partition):
+                raise InvariantViolation(f"{self.name}: the sequence before {batch.sequence} is lost")
+            self.history.counts.unknown += sum(len(each.values) for each in waiting)
+            self._forget()
+            self._ready()
+
+    def _settled(self, batch: Batch) -> None:
+        if self.behaviour.idempotent:
+            waiting = self._open.get((batch.topic, batch.partition), [])
+            if batch in waiting:
+                waiting.remove(batch)
+            self._repeat(batch.topic, batch.partition)
+
+    def _unknown(self, batch: Batch) -> None:
+        """Repeat it, or never know."""
+        if not self.behaviour.idempotent:
+            self.history.counts.unknown += len(batch.values)
+            return
+        generation = self._generation
+        self.after(
+            self.scheduler.random.randrange(20 * MS, 120 * MS),
+            "repeats",
+            lambda: self._repeat(batch.topic, batch.partition) if generation == self._generation else None,
+        )
+
+    def _repeat(self, topic: str, partition: int) -> None:
+        """When nothing of a partition is in flight any more, what is open goes out again, in order."""
+        waiting = self._open.get((topic, partition), [])
+        if self.is_connected and self._producer_id >= 0 and not any(each.in_flight for each in waiting):
+            for batch in waiting:
+                self._send_batch(batch)
+
+    def _repeat_all(self) -> None:
+        for topic, partition in list(self._open):
+            self._repeat(topic, partition)
+
+    def connection_lost(self) -> None:
+        self._generation += 1

@@ -1,0 +1,49 @@
+"""Until followers fetch by themselves: somebody who confirms what leaders have written, some time later.
+
+With it acks=all has something to wait for, so that requests park in purgatory and watermarks move apart from appends.
+It is a member of the maximal ISR in the leader's own books (`replica_log_end_offsets`), and knows nothing of epochs:
+it only ever confirms what the leader has by then.
+"""
+
+from __future__ import annotations
+
+from services.logstore.core.partition import Partition
+from tests.sim.nodes.logstore import LogstoreNode
+from tests.sim.scheduler import MS
+
+FOLLOWER = 1_000
+
+
+class FollowerStandIn:
+    """One for every logstore; `lag_us_max` bounds how late it confirms, now and then it takes ten times as long."""
+
+    def __init__(self, lag_us_max: int) -> None:
+        self._lag_us_max = lag_us_max
+        # By partition: the epoch under which a confirmation is on its way.
+        self._confirming: dict[Partition, int] = {}
+
+    def follow(self, node: LogstoreNode) -> None:
+        """After every turn of a logstore."""
+        for partition in node.partitions:
+            if not partition.leading:
+                continue
+            confirmed = partition.replica_log_end_offsets.setdefault(FOLLOWER, partition.high_watermark)
+            behind = confirmed < partition.log.log_end_offset
+            if behind and self._confirming.get(partition) != partition.leader_epoch:
+                self._confirming[partition] = partition.leader_epoch
+                self._confirm_later(node, partition, partition.leader_epoch)
+
+    def _confirm_later(self, node: LogstoreNode, partition: Partition, leader_epoch: int) -> None:
+        random = node.scheduler.random
+        lag_us = random.randrange(100, self._lag_us_max) * (10 if random.random() < 0.05 else 1)
+
+        def confirm() -> None:
+            self._confirming.pop(partition, None)
+            if partition.leading and partition.leader_epoch == leader_epoch:
+                partition.replica_log_end_offsets[FOLLOWER] = partition.log.log_end_offset
+                if partition.advance_high_watermark():
+                    assert node.core is not None
+                    node.core._watches.changed(partition)
+            node.turn_soon()
+
+        node.after(lag_us + random.randrange(MS), "hears from the follower", confirm)

@@ -1,0 +1,340 @@
+"""The network: connections that keep their order like a TCP stream, between hosts whose links can be slowed and cut.
+
+A cut loses nothing by itself: what is on its way arrives when the link heals, as TCP repeats it. A direction that is
+silent for 3 s (a cut, a paused peer) is taken for death by whoever waits at its end, where the protocol has
+heartbeats; the heartbeats themselves are not events here. A process that dies has its connections closed by its
+kernel: what it sent last arrives in part, then the end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tests.sim.process import Process
+from tests.sim.scheduler import MS, Scheduler
+
+SILENCE_US_MAX = 3_000 * MS
+CONNECT_TIMEOUT_US = 3_000 * MS
+
+
+class Codec(Protocol):
+    """Bytes of messages and back, as on the wire."""
+
+    def encoded(self, message: Any, *, to_server: bool) -> Any:
+        """The message as the other side decodes it."""
+
+
+@dataclass(slots=True, frozen=True)
+class StreamKind:
+    """What a connection speaks. `describe` gives a message as a few words of the trace, contents included."""
+
+    name: str
+    describe: Callable[[Any], str]
+    codec: Codec
+    has_heartbeats: bool = True
+
+
+class Peer(Protocol):
+    """Who holds an end of a connection."""
+
+    def on_message(self, message: Any) -> None: ...
+
+    def on_closed(self, reason: str) -> None: ...
+
+
+class End:
+    """One end: its process sends here, and is told here. After `close` or `on_closed` it is silent."""
+
+    __slots__ = ("_queue", "connection", "incarnation", "is_open", "is_pumping", "other", "peer", "process")
+
+    other: End
+
+    def __init__(self, connection: Connection, process: Process) -> None:
+        self.connection = connection
+        self.process = process
+        self.incarnation = process.incarnation
+        self.peer: Peer | None = None
+        self.is_open = True
+        # What is on its way *to* this end: when it may arrive at the earliest, and what; None is the end.
+        self._queue: deque[tuple[int, Any]] = deque()
+        self.is_pumping = False
+
+    @property
+    def sent_and_not_arrived(self) -> int:
+        """Messages of this end that are on their way."""
+        return len(self.other._queue)
+
+    def send(self, message: Any) -> None:
+        if self.is_open:
+            self.connection.network.transmit(self, message)
+
+    def close(self, reason: str) -> None:
+        """The other end is told, after what was sent before."""
+        if self.is_open:
+            self.is_open = False
+            self.connection.network.transmit_end(self, reason)
+
+
+class Connection:
+    __slots__ = ("client", "connection_id", "kind", "network", "server")
+
+    def __init__(
+        self, network: Network, connection_id: int, kind: StreamKind, client: Process, server: Process
+    ) -> None:
+        self.network = network
+        self.connection_id = connection_id
+        self.kind = kind
+        self.client = End(self, client)
+        self.server = End(self, server)
+        self.client.other, self.server.other = self.server, self.client
+
+
+Accept = Callable[[End], Peer]
+
+
+@dataclass(slots=True)
+class _Listener:
+    process: Process
+    incarnation: int
+    accept: Accept
+
+
+class Network:
+    def __init__(self, scheduler: Scheduler, encode: bool) -> None:
+        """`encode`: every message goes through its real encoding on the way."""
+        self._scheduler = scheduler
+        self._encode = encode
+        self._listeners: dict[str, _Listener] = {}
+        self._connections: dict[int, Connection] = {}
+        self._last_connection_id = 0
+        self._delay_us: dict[tuple[str, str], int] = {}
+        # Directions between hosts that nothing passes, and since when.
+        self._cut: dict[tuple[str, str], int] = {}
+        # All delays are multiplied by this for messages from a host.
+        self.slowness: dict[str, int] = {}
+        self.messages = 0
+        self.in_flight_max = 0
+
+    # --- opening -----------------------------------------------------------------------------------------------------
+
+    def listen(self, address: str, process: Process, accept: Accept) -> None:
+        """`accept` is called for each connection that is opened, by the process that listens."""
+        self._listeners[address] = _Listener(process, process.incarnation, accept)
+
+    def connect(self, kind: StreamKind, client: Process, address: str, peer: Peer) -> End:
+        """Messages may be sent at once; `peer.on_closed` tells when nobody is there."""
+        listener = self._listeners.get(address)
+        server = listener.process if listener is not None else client
+        self._last_connection_id += 1
+        connection = Connection(self, self._last_connection_id, kind, client, server)
+        connection.client.peer = peer
+        self._connections[connection.connection_id] = connection
+        label = f"{client.name} connects to {address} ({kind.name} {connection.connection_id})"
+        self._scheduler.plan(self._delay(client, server), label, lambda: self._arrive(connection, address))
+        return connection.client
+
+    def _arrive(self, connection: Connection, address: str) -> None:
+        client, server = connection.client, connection.server
+        listener = self._listeners.get(address)
+        if not client.is_open or client.process.incarnation != client.incarnation:
+            self._forget(connection)
+            return
+        if listener is not None and self._is_cut(client.process, listener.process):
+            self._plan_end(client, CONNECT_TIMEOUT_US, "connecting timed out")
+            return
+        if listener is None or not listener.process.alive or listener.incarnation != listener.process.incarnation:
+            self._plan_end(client, self._delay(server.process, client.process), "connection refused")
+            return
+        server.process = listener.process
+        server.incarnation = listener.incarnation
+        label = f"{server.process.name} accepts {connection.kind.name} {connection.connection_id}"
+
+        def accept() -> None:
+            server.peer = listener.accept(server)
+            self._pump(server)
+
+        self._scheduler.plan(0, label, accept, server.process)
+        if connection.kind.has_heartbeats and server.process.paused:
+            self._watch_silence(server)
+
+    def _plan_end(self, end: End, delay_us: int, reason: str) -> None:
+        label = f"{end.process.name} loses {end.connection.kind.name} {end.connection.connection_id}: {reason}"
+        self._scheduler.plan(delay_us, label, lambda: self._end(end, reason), end.process)
+
+    def _end(self, end: End, reason: str) -> None:
+        """Tell one side that it is over."""
+        if not end.is_open:
+            return
+        end.is_open = False
+        end._queue.clear()
+        if end.other.is_open:
+            self.transmit_end(end, reason)
+        else:
+            self._forget(end.connection)
+        if end.peer is not None and end.process.incarnation == end.incarnation:
+            end.peer.on_closed(reason)
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.pop(connection.connection_id, None)
+
+    # --- messages ----------------------------------------------------------------------------------------------------
+
+    def transmit(self, source: End, message: Any) -> None:
+        connection = source.connection
+        if self._encode:
+            message = connection.kind.codec.encoded(message, to_server=source is connection.client)
+        self.messages += 1
+        self._queue_for(source.other, message)
+
+    def transmit_end(self, source: End, reason: str) -> None:
+        self._queue_for(source.other, None)
+
+    def _queue_for(self, target: End, message: Any) -> None:
+        source = target.other
+        due_us = self._scheduler.now_us + self._delay(source.process, target.process)
+        if target._queue:
+            due_us = max(due_us, target._queue[-1][0])
+        target._queue.append((due_us, message))
+        self.in_flight_max = max(self.in_flight_max, len(target._queue))
+        if target.peer is not None:
+            self._pump(target)
+
+    def _pump(self, target: End) -> None:
+        """Plan the arrival of what is first in line."""
+        if target.is_pumping or not target._queue or not target.is_open:
+            return
+        if self._is_cut(target.other.process, target.process):
+            return
+        target.is_pumping = True
+        due_us, message = target._queue[0]
+        kind = target.connection.kind
+        said = "end" if message is None else kind.describe(message)
+        label = (
+            f"{target.other.process.name}>{target.process.name} {kind.name} {target.connection.connection_id} {said}"
+        )
+        self._scheduler.plan(max(0, due_us - self._scheduler.now_us), label, lambda: self._deliver(target))
+
+    def _deliver(self, target: End) -> None:
+        target.is_pumping = False
+        if not target.is_open or not target._queue:
+            return
+        if self._is_cut(target.other.process, target.process):
+            return  # Cut while it was on its way: it arrives after the healing.
+        _, message = target._queue.popleft()
+        label = f"{target.process.name} takes {target.connection.kind.name} {target.connection.connection_id}"
+        if target.process.paused:
+            # In the kernel's buffer until the process goes on.
+            self._scheduler.plan(0, label, lambda: self._hand_over(target, message), target.process)
+        else:
+            self._hand_over(target, message)
+        self._pump(target)
+
+    def _hand_over(self, target: End, message: Any) -> None:
+        if not target.is_open or target.process.incarnation != target.incarnation:
+            return
+        if message is None:
+            self._end(target, "closed by the peer")
+        elif target.peer is not None:
+            target.peer.on_message(message)
+
+    # --- what goes wrong ---------------------------------------------------------------------------------------------
+
+    def process_died(self, process: Process) -> None:
+        """Its kernel closes its connections; some of what it sent last is lost with its buffers."""
+        for connection in list(self._connections.values()):
+            for end in (connection.client, connection.server):
+                if end.process is process and end.is_open:
+                    end.is_open = False
+                    end._queue.clear()
+                    outgoing = end.other._queue
+                    kept = self._scheduler.random.randint(0, len(outgoing))
+                    while len(outgoing) > kept:
+                        outgoing.pop()
+                    if end.other.is_open:
+                        self.transmit_end(end, "died")
+                    else:
+                        self._forget(connection)
+
+    def process_paused(self, process: Process) -> None:
+        """Whoever waits for it hears nothing from now on."""
+        for connection in self._connections.values():
+            for end in (connection.client, connection.server):
+                if end.process is process:
+                    self._watch_silence(end)
+
+    def process_resumed(self, process: Process) -> None:
+        """It sends again; what came meanwhile is in its hands already."""
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing passes from one host to another until `heal`."""
+        if (source, target) in self._cut:
+            return
+        self._cut[source, target] = self._scheduler.now_us
+        for end in self._ends_between(source, target):
+            self._watch_silence(end.other)
+
+    def heal(self, source: str, target: str) -> None:
+        if self._cut.pop((source, target), None) is not None:
+            for end in self._ends_between(source, target):
+                self._pump(end)
+
+    def heal_all(self) -> None:
+        for source, target in list(self._cut):
+            self.heal(source, target)
+        self.slowness.clear()
+
+    def break_connections(self, host: str, share: float) -> int:
+        """Reset some connections of a host mid-stream; both sides are told at once."""
+        broken = 0
+        for connection in list(self._connections.values()):
+            ends = (connection.client, connection.server)
+            if any(end.process.name == host for end in ends) and self._scheduler.random.random() < share:
+                broken += 1
+                for end in ends:
+                    if end.is_open:
+                        self._plan_end(end, 0, "reset")
+        return broken
+
+    def _ends_between(self, source: str, target: str) -> list[End]:
+        """The ends that lie at `target` and receive from `source`."""
+        return [
+            end
+            for connection in self._connections.values()
+            for end in (connection.client, connection.server)
+            if end.process.name == target and end.other.process.name == source
+        ]
+
+    def _watch_silence(self, silent: End) -> None:
+        """The other end gives up when nothing of this one can have arrived for 3 s."""
+        if not silent.connection.kind.has_heartbeats or not silent.other.is_open:
+            return
+        since_us = self._scheduler.now_us
+        label = (
+            f"{silent.other.process.name} listens on {silent.connection.kind.name} {silent.connection.connection_id}"
+        )
+
+        def listen() -> None:
+            cut_since_us = self._cut.get((silent.process.name, silent.other.process.name), self._scheduler.now_us)
+            is_silent = (silent.process.paused and silent.is_open) or cut_since_us <= since_us
+            if silent.other.is_open and is_silent:
+                self._end(silent.other, "silent for 3 s")
+
+        self._scheduler.plan(SILENCE_US_MAX, label, listen, silent.other.process)
+
+    def _is_cut(self, source: Process, target: Process) -> bool:
+        return (source.name, target.name) in self._cut
+
+    def _delay(self, source: Process, target: Process) -> int:
+        """Each pair of hosts has a distance of its own; now and then something takes far longer."""
+        random = self._scheduler.random
+        key = (source.name, target.name)
+        base_us = self._delay_us.get(key)
+        if base_us is None:
+            base_us = self._delay_us[key] = random.randrange(20, 400)
+        delay_us = base_us + random.randrange(1 + base_us)
+        if random.random() < 0.01:
+            delay_us += random.randrange(20 * MS)
+        return delay_us * self.slowness.get(source.name, 1)

@@ -1,0 +1,217 @@
+"""A controller: the core between etcd, the logstores' control listeners and its subscribers."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from typing import assert_never
+
+from barnabas.cluster.keys import ControllerRegistration, Role
+from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
+from services.controller.core.controller import Controller
+from services.controller.core.effects import (
+    ActiveChanged,
+    ConnectControl,
+    DisconnectControl,
+    Effect,
+    EndSubscription,
+    PublishMetadata,
+    Reject,
+    Respond,
+    RevokeLease,
+    SendControl,
+    SubmitTxn,
+)
+from services.controller.core.topic_creation import TopicDefaults
+from tests.sim.links import Link
+from tests.sim.network import End
+from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.registrar import Registrar
+from tests.sim.process import Process
+from tests.sim.protocols import CONTROL, Call, Return, Subscribe
+from tests.sim.scheduler import Event
+
+DEFAULT_PARTITIONS = 2
+
+
+class ControllerNode(Process):
+    core: Controller | None = None
+
+    @property
+    def is_active(self) -> bool:
+        return self.core is not None and self.core.active
+
+    def boot(self) -> None:
+        random = self.scheduler.random
+        self._etcd = EtcdClient(self)
+        record = ControllerRegistration(self.name, random.randbytes(16).hex(), f"{self.name}:ops")
+        self.core = Controller(
+            keys=self._etcd.keys,
+            registration=record,
+            defaults=TopicDefaults(DEFAULT_PARTITIONS, 1),
+            new_topic_id=lambda: random.randbytes(16),
+            new_cluster_id=lambda: urlsafe_b64encode(random.randbytes(16)).decode().rstrip("="),
+            wall_ms=lambda: self.wall_ms,
+        )
+        self._links: dict[tuple[int, int], Link] = {}
+        self._ends: dict[int, End] = {}
+        # The connection and the caller's own id of each request.
+        self._calls: dict[int, tuple[End, int]] = {}
+        self._last_id = 0
+        self._timer: Event | None = None
+        self.network.listen(f"{self.name}:ops", self, self._accept)
+        Registrar(
+            self._etcd,
+            Role.CONTROLLER,
+            self.name,
+            lambda incarnation: ControllerRegistration(self.name, incarnation, f"{self.name}:ops"),
+            on_renewed=lambda lease, deadline_ms: self._do(self.running.on_lease(lease, deadline_ms, self.now_ms)),
+        )
+        self._etcd.watch(self._etcd.keys.prefix, self._image_changed)
+
+    def died(self) -> None:
+        self.core = None
+
+    @property
+    def running(self) -> Controller:
+        assert self.core is not None
+        return self.core
+
+    def turn(self) -> None:
+        self._do(self.running.on_tick(self.now_ms))
+
+    def _image_changed(self, change: Snapshot | WatchBatch) -> None:
+        self._do(self.running.on_image(change, self.now_ms))
+
+    # --- effects -----------------------------------------------------------------------------------------------------
+
+    def _do(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._do_one(effect)
+        due_ms = self.running.due_ms(self.now_ms)
+        if due_ms is not None:
+            due_ms = max(due_ms, self.now_ms + 1)
+        self._timer = self.wake_at_ms(due_ms, self._timer)
+
+    def _do_one(self, effect: Effect) -> None:
+        match effect:
+            case SubmitTxn():
+                self._submit(effect)
+            case RevokeLease():
+                self._etcd.lease("revoke", effect.lease, lambda result: None)
+            case ConnectControl():
+                self._connect(effect)
+            case DisconnectControl():
+                self._links.pop((effect.node_id, effect.broker_epoch)).close()
+            case SendControl():
+                self._links[effect.node_id, effect.broker_epoch].send(effect.request)
+            case PublishMetadata():
+                for subscriber_id, end in self._ends.items():
+                    if effect.subscriber_id in (None, subscriber_id):
+                        end.send(effect.update)
+            case EndSubscription():
+                if effect.subscriber_id in self._ends:
+                    self._ends.pop(effect.subscriber_id).close("not active")
+            case Respond():
+                end, call_id = self._calls.pop(effect.request_id)
+                end.send(Return(call_id, effect.response))
+            case Reject():
+                end, call_id = self._calls.pop(effect.request_id)
+                end.send(Return(call_id, None, effect.untouched))
+            case ActiveChanged():
+                word = "active" if effect.active else "standby"
+                self.scheduler.note(f"{self.name} is {word} in epoch {effect.controller_epoch}")
+            case _:
+                assert_never(effect)
+
+    def _submit(self, effect: SubmitTxn) -> None:
+        txn_id = effect.txn_id
+
+        def result(outcome: TxnResult) -> None:
+            self._do(self.running.on_txn_result(txn_id, outcome, self.now_ms))
+
+        self._etcd.txn(
+            effect.txn,
+            result,
+            lambda: self._do(self.running.on_txn_ambiguous(txn_id, self.now_ms)),
+            lambda reason: self._do(self.running.on_txn_refused(txn_id, reason, self.now_ms)),
+        )
+
+    def _connect(self, effect: ConnectControl) -> None:
+        core, node_id, epoch = self.running, effect.node_id, effect.broker_epoch
+        was_up = False
+
+        def up(first: ControlResponse) -> None:
+            nonlocal was_up
+            was_up = True
+            self._do(core.on_control_connected(node_id, epoch, self.now_ms))
+
+        def response(message: ControlResponse) -> None:
+            if message.sequence:
+                self._do(core.on_control_response(node_id, epoch, message, self.now_ms))
+
+        def down(reason: str) -> None:
+            # A link that the core has let go of itself ends within one of its effects.
+            if (node_id, epoch) in self._links:
+                self._do(core.on_control_disconnected(node_id, epoch, self.now_ms))
+
+        def refused() -> None:
+            if was_up:
+                self._do(core.on_peer_gone(node_id, epoch, self.now_ms))
+
+        self._links[node_id, epoch] = Link(
+            self,
+            CONTROL,
+            effect.control_address,
+            hello=ControlRequest(0, 0, 0, heartbeat=1),
+            on_up=up,
+            on_message=response,
+            on_down=down,
+            on_refused=refused,
+        )
+
+    # --- subscribers -------------------------------------------------------------------------------------------------
+
+    def _accept(self, end: End) -> _Subscriber:
+        return _Subscriber(self, end)
+
+    def subscribe(self, end: End, message: Subscribe) -> int:
+        self._last_id += 1
+        subscriber_id = self._last_id
+        self._ends[subscriber_id] = end
+        self._do(self.running.on_subscribed(subscriber_id, Role(message.role), message.pod_id, self.now_ms))
+        return subscriber_id
+
+    def acknowledge(self, subscriber_id: int, revision: int) -> None:
+        self._do(self.running.on_acknowledged(subscriber_id, revision, self.now_ms))
+
+    def unsubscribe(self, subscriber_id: int) -> None:
+        self._ends.pop(subscriber_id, None)
+        self._do(self.running.on_unsubscribed(subscriber_id, self.now_ms))
+
+    def call(self, end: End, call: Call) -> None:
+        self._last_id += 1
+        self._calls[self._last_id] = (end, call.call_id)
+        self._do(self.running.on_request(self._last_id, call.request, self.now_ms))
+
+
+class _Subscriber:
+    """One gateway's or pod's connection."""
+
+    def __init__(self, node: ControllerNode, end: End) -> None:
+        self._node = node
+        self._end = end
+        self._subscriber_id: int | None = None
+
+    def on_message(self, message: Subscribe | Call) -> None:
+        if isinstance(message, Call):
+            self._node.call(self._end, message)
+            return
+        if self._subscriber_id is None:
+            self._subscriber_id = self._node.subscribe(self._end, message)
+        if message.applied_revision > 0:
+            self._node.acknowledge(self._subscriber_id, message.applied_revision)
+
+    def on_closed(self, reason: str) -> None:
+        if self._subscriber_id is not None:
+            self._node.unsubscribe(self._subscriber_id)

@@ -1,0 +1,272 @@
+"""etcd as a process of the cluster, and its client: requests and watches travel over connections that may be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from barnabas.cluster.keys import ClusterRecord, Keys, decode_record
+from barnabas.ports.etcd import EtcdRefused, Get, Snapshot, Txn, TxnResult, WatchBatch
+from tests.sim.etcd_model import EtcdModel, ModelWatch
+from tests.sim.network import End, Network
+from tests.sim.process import Process
+from tests.sim.protocols import ETCD
+from tests.sim.scheduler import MS, Scheduler
+
+ADDRESS = "etcd:2379"
+REQUEST_TIMEOUT_US = 3_000 * MS
+RETRY_US = 50 * MS
+LEASE_CHECK_US = 500 * MS
+
+
+@dataclass(slots=True, frozen=True)
+class Request:
+    """`operation`: a Txn, or the name of a lease operation with its arguments."""
+
+    request_id: int
+    operation: Txn | tuple[str, int]
+
+    def __str__(self) -> str:
+        operation = self.operation
+        if not isinstance(operation, Txn):
+            return f"request {self.request_id} {operation[0]} {operation[1]}"
+        keys = [each.key for each in operation.success]
+        return f"request {self.request_id} txn of {keys}"
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    request_id: int
+    result: TxnResult | EtcdRefused | int
+
+    def __str__(self) -> str:
+        result = self.result
+        said = (result.succeeded, result.revision) if isinstance(result, TxnResult) else str(result)
+        return f"answer {self.request_id} {said}"
+
+
+@dataclass(slots=True, frozen=True)
+class Watch:
+    """Everything under `prefix` after `revision`; -1: a Snapshot first."""
+
+    watch_id: int
+    prefix: str
+    revision: int
+
+    def __str__(self) -> str:
+        return f"watch {self.watch_id} of {self.prefix} after {self.revision}"
+
+
+@dataclass(slots=True, frozen=True)
+class Changed:
+    watch_id: int
+    change: Snapshot | WatchBatch
+
+    def __str__(self) -> str:
+        return f"change {self.watch_id} {type(self.change).__name__} at {self.change.revision}"
+
+
+class EtcdNode(Process):
+    """What it has answered survives everything that happens to it here."""
+
+    def __init__(self, scheduler: Scheduler, network: Network) -> None:
+        super().__init__("etcd", scheduler, network)
+        self.model = EtcdModel()
+        self._sessions: dict[int, _Session] = {}
+        self._last_session_id = 0
+
+    def boot(self) -> None:
+        self._sessions.clear()
+        self.network.listen(ADDRESS, self, self._accept)
+        self._expire_leases()
+
+    def _accept(self, end: End) -> _Session:
+        self._last_session_id += 1
+        session = self._sessions[self._last_session_id] = _Session(self, self._last_session_id, end)
+        return session
+
+    def session_closed(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def perform(self, operation: Txn | tuple[str, int]) -> TxnResult | EtcdRefused | int:
+        result: TxnResult | EtcdRefused | int
+        model = self.model
+        model.advance(self.now_ms)
+        match operation:
+            case Txn():
+                try:
+                    result = model.txn(operation)
+                except EtcdRefused as refused:
+                    result = refused
+            case ("grant", ttl_ms):
+                result = model.grant(ttl_ms)
+            case ("keep alive", lease):
+                result = model.keep_alive(lease)
+            case ("revoke", lease):
+                model.revoke(lease)
+                result = 0
+            case _:
+                raise AssertionError(operation)
+        self.publish()
+        return result
+
+    def publish(self) -> None:
+        for session in list(self._sessions.values()):
+            session.publish()
+
+    def _expire_leases(self) -> None:
+        self.after(LEASE_CHECK_US, "looks for expired leases", self._expire_leases)
+        self.model.advance(self.now_ms)
+        self.publish()
+
+
+class _Session:
+    """One client's connection, and the watches on it."""
+
+    def __init__(self, node: EtcdNode, session_id: int, end: End) -> None:
+        self._node = node
+        self._session_id = session_id
+        self._end = end
+        self._watches: dict[int, ModelWatch] = {}
+
+    def on_message(self, message: Request | Watch) -> None:
+        match message:
+            case Request():
+                self._end.send(Answer(message.request_id, self._node.perform(message.operation)))
+            case Watch(watch_id, prefix, revision):
+                watch = self._watches[watch_id] = self._node.model.watch(prefix)
+                if revision >= 0:
+                    watch._revision = revision
+                self.publish()
+
+    def publish(self) -> None:
+        for watch_id, watch in self._watches.items():
+            for change in watch.take():
+                self._end.send(Changed(watch_id, change))
+
+    def on_closed(self, reason: str) -> None:
+        self._node.session_closed(self._session_id)
+
+
+@dataclass(slots=True)
+class _Pending:
+    operation: Txn | tuple[str, int]
+    done: Callable[[Any], None]
+    # Txns are sent once; everything else is repeated until it is answered.
+    lost: Callable[[], None] | None
+
+
+@dataclass(slots=True)
+class _Following:
+    prefix: str
+    on_change: Callable[[Snapshot | WatchBatch], None]
+    revision: int = -1
+
+
+class EtcdClient:
+    """One connection, opened again when it is lost: reads and leases are repeated, watches resumed, a Txn never."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.keys = Keys()
+        self._end: End | None = None
+        self._pending: dict[int, _Pending] = {}
+        self._watches: dict[int, _Following] = {}
+        self._last_id = 0
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def txn(
+        self,
+        txn: Txn,
+        on_result: Callable[[TxnResult], None],
+        on_ambiguous: Callable[[], None],
+        on_refused: Callable[[str], None],
+    ) -> None:
+        """Exactly one of the three is called, once."""
+
+        def done(result: TxnResult | EtcdRefused) -> None:
+            if isinstance(result, EtcdRefused):
+                on_refused(str(result))
+            else:
+                on_result(result)
+
+        self._ask(_Pending(txn, done, on_ambiguous))
+
+    def get(self, key: str, on_result: Callable[[TxnResult], None]) -> None:
+        """A read of one key, however long it takes."""
+        self._ask(_Pending(Txn((), (Get(key),)), on_result, None))
+
+    def lease(self, operation: str, argument: int, on_result: Callable[[int], None]) -> None:
+        """ "grant" (TTL in ms → lease), "keep alive" (lease → 0: gone), "revoke" (lease → 0)."""
+        self._ask(_Pending((operation, argument), on_result, None))
+
+    def when_present(self, key: str, on_value: Callable[[bytes], None]) -> None:
+        """Call once with the value of `key`, as soon as it has one."""
+
+        def look(result: TxnResult) -> None:
+            if result.reads[0]:
+                on_value(result.reads[0][0].value)
+            else:
+                self.process.after(200 * MS, f"looks for {key} again", lambda: self.get(key, look))
+
+        self.get(key, look)
+
+    def cluster_id_of(self, value: bytes) -> str:
+        record = decode_record(self.keys, self.keys.cluster, value)
+        assert isinstance(record, ClusterRecord)
+        return record.cluster_id
+
+    def _ask(self, pending: _Pending) -> None:
+        self._last_id += 1
+        request_id = self._last_id
+        self._pending[request_id] = pending
+        self._connected().send(Request(request_id, pending.operation))
+        self.process.after(REQUEST_TIMEOUT_US, f"waits for etcd's answer {request_id}", lambda: self._late(request_id))
+
+    def _late(self, request_id: int) -> None:
+        if request_id in self._pending and self._end is not None:
+            self._end.close("no answer in time")
+            self.on_closed("no answer in time")
+
+    # --- watches -----------------------------------------------------------------------------------------------------
+
+    def watch(self, prefix: str, on_change: Callable[[Snapshot | WatchBatch], None]) -> None:
+        """Follow everything under `prefix`, through outages: a Snapshot first, then what changes."""
+        self._last_id += 1
+        following = self._watches[self._last_id] = _Following(prefix, on_change)
+        self._connected().send(Watch(self._last_id, prefix, following.revision))
+
+    # --- the connection ----------------------------------------------------------------------------------------------
+
+    def _connected(self) -> End:
+        if self._end is None:
+            self._end = self.process.network.connect(ETCD, self.process, ADDRESS, self)
+            for watch_id, following in self._watches.items():
+                self._end.send(Watch(watch_id, following.prefix, following.revision))
+        return self._end
+
+    def on_message(self, message: Answer | Changed) -> None:
+        match message:
+            case Answer(request_id, result):
+                pending = self._pending.pop(request_id, None)
+                if pending is not None:
+                    pending.done(result)
+            case Changed(watch_id, change):
+                following = self._watches[watch_id]
+                following.revision = change.revision
+                following.on_change(change)
+
+    def on_closed(self, reason: str) -> None:
+        self._end = None
+        lost, self._pending = self._pending, {}
+        for pending in lost.values():
+            if pending.lost is not None:
+                pending.lost()
+            else:
+                self.process.after(RETRY_US, "asks etcd again", lambda pending=pending: self._ask(pending))  # type: ignore[misc]
+        self.process.after(RETRY_US, "connects to etcd again", self._reconnect)
+
+    def _reconnect(self) -> None:
+        self._connected()

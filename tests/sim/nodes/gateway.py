@@ -1,0 +1,269 @@
+"""A gateway: one `Processor` between clients' sockets, the streams of logstores and pods, and the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.channel.messages import (
+    ExchangeRequest,
+    ExchangeResponse,
+    Hello,
+    ParkRequest,
+    ParkResponse,
+    ReadRequest,
+    ReadResponse,
+)
+from barnabas.cluster.keys import GatewayRegistration, Role
+from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, Purgatory, UpdateMetadata
+from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
+from services.gateway.core.effects import Log, LogLevel, Outputs
+from services.gateway.core.processor import Processor
+from tests.sim.links import Link
+from tests.sim.network import End, Network
+from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.membership import Answer, Membership
+from tests.sim.nodes.registrar import Registrar
+from tests.sim.process import Process
+from tests.sim.protocols import EXCHANGE, PARK, READ
+from tests.sim.scheduler import Event, InvariantViolation, Scheduler
+
+PORT = 9092
+LISTENER = "PLAINTEXT"
+ALLOCATE_TIMEOUT_MS = 5_000
+
+
+class GatewayNode(Process):
+    def __init__(self, name: str, scheduler: Scheduler, network: Network) -> None:
+        super().__init__(name, scheduler, network)
+        self.core: Processor | None = None
+        self.turned: Callable[[GatewayNode], None] = lambda node: None
+
+    @property
+    def address(self) -> str:
+        """What clients are told, whatever the broker id."""
+        return f"{self.name}:{PORT}"
+
+    def boot(self) -> None:
+        listener = Listener(LISTENER, self.name, PORT, self.name, PORT)
+        config = GatewayConfig(self.name, (listener,), address_policy=AddressPolicy.SHARED)
+        self.core = Processor(config)
+        self._sockets: dict[int, _ClientSocket] = {}
+        self._last_connection_id = 0
+        self._logstores: dict[int, _LogstoreStreams] = {}
+        self._pods: dict[str, tuple[Purgatory, Link]] = {}
+        self._timer: Event | None = None
+        self.network.listen(self.address, self, self._accept)
+        etcd = EtcdClient(self)
+        self._membership = Membership(self, etcd, Role.GATEWAY, self.name, self._metadata, self._answered)
+        Registrar(
+            etcd,
+            Role.GATEWAY,
+            self.name,
+            lambda incarnation: GatewayRegistration(self.name, incarnation, {LISTENER: self.address}),
+        )
+
+    def died(self) -> None:
+        self.core = None
+
+    @property
+    def running(self) -> Processor:
+        """The core, by those who can only speak while it runs."""
+        assert self.core is not None
+        return self.core
+
+    # --- clients -----------------------------------------------------------------------------------------------------
+
+    def _accept(self, end: End) -> _ClientSocket:
+        self._last_connection_id += 1
+        socket = _ClientSocket(self, self._last_connection_id, end)
+        self._sockets[self._last_connection_id] = socket
+        self.running.connection_opened(self._last_connection_id, LISTENER, end.other.process.name, self.now_ms)
+        self.turn_soon()
+        return socket
+
+    def socket_lost(self, connection_id: int) -> None:
+        if self._sockets.pop(connection_id, None) is not None:
+            self.running.connection_closed(connection_id, self.now_ms)
+            self.turn_soon()
+
+    # --- controller --------------------------------------------------------------------------------------------------
+
+    def _metadata(self, update: UpdateMetadata) -> None:
+        core = self.running
+        core.metadata_updated(update, self.now_ms)
+        self._follow_image()
+        self._membership.acknowledge(core.image.revision)
+        self.turn_soon()
+
+    def _answered(self, call_id: int, answer: Answer | None) -> None:
+        self.running.controller_answered(call_id, answer, self.now_ms)
+        self.turn_soon()
+
+    def _follow_image(self) -> None:
+        image = self.running.image
+        for node_id, streams in list(self._logstores.items()):
+            if image.brokers.get(node_id) != streams.broker:
+                streams.close()
+                del self._logstores[node_id]
+        hello = Hello(image.cluster_id, f"{self.name}/0")
+        for node_id, broker in image.brokers.items():
+            if node_id not in self._logstores:
+                self._logstores[node_id] = _LogstoreStreams(self, broker, hello)
+        pods = {pod.pod_id: pod for pod in image.purgatories}
+        for pod_id, (pod, link) in list(self._pods.items()):
+            if pods.get(pod_id) != pod:
+                link.close()
+                del self._pods[pod_id]
+        for pod_id, pod in pods.items():
+            if pod_id not in self._pods:
+                self._pods[pod_id] = (pod, self._park_link(pod, hello))
+
+    def _park_link(self, pod: Purgatory, hello: Hello) -> Link:
+        def up(first: ParkResponse) -> None:
+            if first.pod_id != pod.pod_id:
+                link.reset("another pod")
+                return
+            self.running.purgatory_up(pod.pod_id, self.now_ms)
+            self.turn_soon()
+
+        def message(response: ParkResponse) -> None:
+            self.running.park_response(pod.pod_id, response, self.now_ms)
+            self.turn_soon()
+
+        def down(reason: str) -> None:
+            self.running.purgatory_down(pod.pod_id, self.now_ms)
+            self.turn_soon()
+
+        link = Link(self, PARK, pod.address, hello=ParkRequest(hello=hello), on_up=up, on_message=message, on_down=down)
+        return link
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        core = self.running
+        core.expire(self.now_ms)
+        self._carry_out(core.take_outputs())
+        self._timer = self.wake_at_ms(core.next_deadline_ms(), self._timer)
+        self.turned(self)
+
+    def _carry_out(self, outputs: Outputs) -> None:
+        for line in outputs.logs:
+            self._look_at(line)
+        for node_id, exchange in outputs.exchanges:
+            if node_id in self._logstores:
+                self._logstores[node_id].exchange.send(exchange)
+        for node_id, read in outputs.reads:
+            if node_id in self._logstores:
+                self._logstores[node_id].read.send(read)
+        for pod_id, park in outputs.parks:
+            if pod_id in self._pods:
+                self._pods[pod_id][1].send(park)
+        for call in outputs.controller_calls:
+            request = call.request
+            timeout_ms = ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
+            self._membership.call(call.call_id, request, timeout_ms)
+        for connection_id, buffers in outputs.writes:
+            if connection_id in self._sockets:
+                self._sockets[connection_id].end.send(b"".join(map(bytes, buffers)))
+        for connection_id in outputs.closes:
+            if connection_id in self._sockets:
+                self._sockets.pop(connection_id).end.close("closed by the gateway")
+        for connection_id in outputs.pauses:
+            if connection_id in self._sockets:
+                self._sockets[connection_id].is_paused = True
+        for connection_id in outputs.resumes:
+            if connection_id in self._sockets:
+                self._sockets[connection_id].resume()
+
+    def _look_at(self, line: Log) -> None:
+        self.scheduler.note(f"{self.name} logs {line.event}")
+        if line.level is LogLevel.ERROR:
+            raise InvariantViolation(f"{self.name}: {line.event}: {line.fields}")
+
+
+class _ClientSocket:
+    """A client's connection; while it is paused, what arrives stays in the kernel."""
+
+    def __init__(self, node: GatewayNode, connection_id: int, end: End) -> None:
+        self._node = node
+        self.connection_id = connection_id
+        self.end = end
+        self.is_paused = False
+        self._unread: list[bytes] = []
+        self._has_ended = False
+
+    def on_message(self, message: bytes) -> None:
+        if self.is_paused:
+            self._unread.append(message)
+            return
+        self._node.running.bytes_received(self.connection_id, message, self._node.now_ms)
+        self._node.turn_soon()
+
+    def on_closed(self, reason: str) -> None:
+        self._node.socket_lost(self.connection_id)
+
+    def resume(self) -> None:
+        self.is_paused = False
+        unread, self._unread = self._unread, []
+        for message in unread:
+            self.on_message(message)
+
+
+class _LogstoreStreams:
+    """Both streams to one incarnation of a logstore."""
+
+    def __init__(self, node: GatewayNode, broker: Broker, hello: Hello) -> None:
+        self._node = node
+        self.broker = broker
+        self.exchange = Link(
+            node,
+            EXCHANGE,
+            broker.data_address,
+            hello=ExchangeRequest(hello=hello),
+            on_up=self._exchange_up,
+            on_message=self._exchange_message,
+            on_down=self._exchange_down,
+        )
+        self.read = Link(
+            node,
+            READ,
+            broker.data_address,
+            hello=ReadRequest(hello=hello),
+            on_up=self._read_up,
+            on_message=self._read_message,
+            on_down=self._read_down,
+        )
+
+    def close(self) -> None:
+        self.exchange.close()
+        self.read.close()
+
+    def _exchange_up(self, first: ExchangeResponse) -> None:
+        if first.welcome is None or first.welcome.node_id != self.broker.node_id:
+            self.exchange.reset("another logstore")
+            return
+        self._node.running.exchange_up(self.broker.node_id, self._node.now_ms)
+        self._exchange_message(first)
+
+    def _exchange_message(self, response: ExchangeResponse) -> None:
+        self._node.running.exchange_response(self.broker.node_id, response, self._node.now_ms)
+        self._node.turn_soon()
+
+    def _exchange_down(self, reason: str) -> None:
+        self._node.running.exchange_down(self.broker.node_id, self._node.now_ms)
+        self._node.turn_soon()
+
+    def _read_up(self, first: ReadResponse) -> None:
+        if first.welcome is None or first.welcome.node_id != self.broker.node_id:
+            self.read.reset("another logstore")
+            return
+        self._node.running.read_up(self.broker.node_id, self._node.now_ms)
+        self._read_message(first)
+
+    def _read_message(self, response: ReadResponse) -> None:
+        self._node.running.read_response(self.broker.node_id, response, self._node.now_ms)
+        self._node.turn_soon()
+
+    def _read_down(self, reason: str) -> None:
+        self._node.running.read_down(self.broker.node_id, self._node.now_ms)
+        self._node.turn_soon()

@@ -1,0 +1,251 @@
+"""A logstore: `LogstoreCore` over a disk that outlives the process, with IO workers that take their time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
+from barnabas.cluster.keys import LogstoreRegistration, Role
+from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.ports.disk import DiskError
+from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
+from services.logstore.core.partition import Partition
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect, execute
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from tests.sim.disk_model import DiskModel
+from tests.sim.network import End, Network
+from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.registrar import Registrar
+from tests.sim.process import Process
+from tests.sim.scheduler import MS, Scheduler
+
+DIRECTORY = "/data"
+
+
+class LogstoreNode(Process):
+    """`turned` is called after every turn, `opened` after a start, `flushed` when a flush has reached an offset."""
+
+    def __init__(self, node_id: int, scheduler: Scheduler, network: Network, topic_defaults: dict[str, str]) -> None:
+        super().__init__(f"logstore-{node_id}", scheduler, network)
+        self.node_id = node_id
+        self.disk = DiskModel()
+        self.core: LogstoreCore | None = None
+        self.turned: Callable[[LogstoreNode], None] = lambda node: None
+        self.opened: Callable[[LogstoreNode], None] = lambda node: None
+        self.flushed: Callable[[Partition, int], None] = lambda partition, offset: None
+        # What a write that has been carried out has put into each log: offsets below it are in the page cache.
+        self.written: dict[PartitionLog, int] = {}
+        self._topic_defaults = topic_defaults
+        self._boots = 0
+        self._ends: dict[int, End] = {}
+        self._last_stream_id = 0
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """What it hosts, led or not; nothing while it is down."""
+        return list(self.core._replicas.by_key.values()) if self.core is not None else []
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        self.etcd = EtcdClient(self)
+        self.etcd.when_present(self.etcd.keys.cluster, self._open)
+
+    def _open(self, cluster_record: bytes) -> None:
+        cluster_id = self.etcd.cluster_id_of(cluster_record)
+        random = self.scheduler.random
+        directory = LogDirectory.open(
+            self.disk,
+            DIRECTORY,
+            cluster_id=cluster_id,
+            node_id=self.node_id,
+            kernel_boot_id=f"boot-{self._boots}",
+            new_directory_id=random.randbytes(16),
+            unique_name=lambda: random.randbytes(16).hex(),
+        )
+        assert isinstance(directory, LogDirectory), directory
+        loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
+        config = LogstoreConfig(self.node_id, cluster_id, topic_defaults=self._topic_defaults)
+        self.core = LogstoreCore(config, [directory], loaded, lambda codec, data, limit: None)
+        self.written = {opened.opened.log: opened.opened.log.log_end_offset for opened in loaded}
+        self.opened(self)
+        self.network.listen(f"{self.name}:control", self, self._accept_control)
+        self._tick()
+        Registrar(
+            self.etcd,
+            Role.LOGSTORE,
+            str(self.node_id),
+            lambda incarnation: LogstoreRegistration(
+                self.node_id,
+                incarnation,
+                directory.identity.directory_id.hex(),
+                f"{self.name}:data",
+                f"{self.name}:control",
+                boot_id=f"boot-{self._boots}",
+            ),
+            on_registered=self._registered,
+        )
+
+    def _topic_config(self, topic: str) -> TopicConfig:
+        config = TopicConfig.from_overrides(self._topic_defaults)
+        assert isinstance(config, TopicConfig), config
+        return config
+
+    def _registered(self, broker_epoch: int) -> None:
+        if self.core is not None:
+            self.core.on_registered(broker_epoch)
+            self.network.listen(f"{self.name}:data", self, self._accept)
+            self.turn_soon()
+
+    def died(self) -> None:
+        self.core = None
+        self._ends.clear()
+
+    def lose_power(self) -> None:
+        """The machine stops: what was not flushed is at the mercy of chance."""
+        self.kill()
+        self._boots += 1
+        self.disk.lose_power(self.scheduler.random)
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    def _accept(self, end: End) -> _DataStream:
+        self._last_stream_id += 1
+        self._ends[self._last_stream_id] = end
+        return _DataStream(self, self._last_stream_id)
+
+    def _accept_control(self, end: End) -> _ControlSession:
+        self._last_stream_id += 1
+        self._ends[self._last_stream_id] = end
+        end.send(ControlResponse(0, 0, heartbeat=1))
+        return _ControlSession(self, self._last_stream_id)
+
+    def stream_closed(self, stream_id: int) -> None:
+        if self._ends.pop(stream_id, None) is not None and self.core is not None:
+            self.core.on_stream_closed(stream_id)
+            self.turn_soon()
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        core = self.core
+        if core is None:
+            return
+        core.step(self.now_ms, self.wall_ms)
+        self._start_effects(core)
+        outgoing = core.take_outgoing()
+        for stream_id, message in (*outgoing.exchanges, *outgoing.reads, *outgoing.watches, *outgoing.controls):
+            end = self._ends.get(stream_id)
+            if end is not None:
+                end.send(message)
+        for stream_id, reason in outgoing.closes:
+            end = self._ends.get(stream_id)
+            if end is not None:
+                end.close(reason)
+                self.stream_closed(stream_id)
+        self.turned(self)
+        if core.has_work:
+            self.turn_soon()
+
+    def _tick(self) -> None:
+        self.after(TICK_MS * MS, "ticks", self._tick)
+        if self.core is not None:
+            self.core.tick(self.now_ms)
+            self.turn_soon()
+
+    # --- disk --------------------------------------------------------------------------------------------------------
+
+    def _start_effects(self, core: LogstoreCore) -> None:
+        """Each effect is carried out by some worker, some time later; they overtake each other."""
+        for effect in core.take_effects():
+            delay_us = self.scheduler.random.randrange(10, 400)
+            if self.scheduler.random.random() < 0.02:
+                delay_us += self.scheduler.random.randrange(30 * MS)
+            self.after(delay_us, f"does {_described(effect)}", lambda effect=effect: self._execute(effect))  # type: ignore[misc]
+
+    def _execute(self, effect: StorageEffect) -> None:
+        outcome: bytes | DiskError
+        try:
+            outcome = execute(self.disk, effect)
+        except DiskError as error:
+            outcome = error
+        else:
+            self._note(effect)
+        delay_us = self.scheduler.random.randrange(5, 100)
+        self.after(delay_us, f"has done {_described(effect)}", lambda: self._report(effect, outcome))
+
+    def _note(self, effect: StorageEffect) -> None:
+        match effect:
+            case WriteEffect(log=log, end_offset=end_offset):
+                self.written[log] = max(self.written.get(log, 0), end_offset)
+                if effect.flush is not None:
+                    self._note(effect.flush)
+            case FlushEffect(log=log, upto_offset=upto_offset):
+                for partition in self.partitions:
+                    if partition.log is log:
+                        self.flushed(partition, upto_offset)
+
+    def _report(self, effect: StorageEffect, outcome: bytes | DiskError) -> None:
+        assert self.core is not None
+        self.core.on_io_done(effect, outcome)
+        self.turn_soon()
+
+
+class _DataStream:
+    """Exchange, Read or Watch: which one, its messages tell."""
+
+    def __init__(self, node: LogstoreNode, stream_id: int) -> None:
+        self._node = node
+        self._stream_id = stream_id
+
+    def on_message(self, message: ExchangeRequest | ReadRequest | WatchRequest) -> None:
+        core = self._node.core
+        assert core is not None
+        match message:
+            case ExchangeRequest():
+                core.on_exchange(self._stream_id, message)
+            case ReadRequest():
+                core.on_read(self._stream_id, message)
+            case WatchRequest():
+                core.on_watch(self._stream_id, message)
+            case _:
+                assert_never(message)
+        self._node.turn_soon()
+
+    def on_closed(self, reason: str) -> None:
+        self._node.stream_closed(self._stream_id)
+
+
+class _ControlSession:
+    def __init__(self, node: LogstoreNode, session_id: int) -> None:
+        self._node = node
+        self._session_id = session_id
+
+    def on_message(self, message: ControlRequest) -> None:
+        if not message.heartbeat:
+            assert self._node.core is not None
+            self._node.core.on_control(self._session_id, message)
+            self._node.turn_soon()
+
+    def on_closed(self, reason: str) -> None:
+        self._node.stream_closed(self._session_id)
+
+
+def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
+    """Without its topic id nobody can say whose records these are: they are set aside."""
+    if opened.topic_id is None:
+        directory.set_aside(opened.topic_partition)
+    return opened.topic_id is not None
+
+
+def _described(effect: StorageEffect) -> str:
+    match effect:
+        case WriteEffect():
+            return f"a write of {effect.byte_count} bytes to {effect.log.directory} up to {effect.end_offset}"
+        case FlushEffect():
+            return f"a flush of {effect.log.directory} up to {effect.upto_offset}"
+        case _:
+            return type(effect).__name__

@@ -1,0 +1,159 @@
+"""A purgatory pod: `PurgatoryCore` between gateways' park streams and logstores' watch streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.channel.messages import (
+    Hello,
+    ParkRequest,
+    ParkResponse,
+    WatchRequest,
+    WatchResponse,
+)
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.keys import PurgatoryRegistration, Role
+from barnabas.cluster.messages import Broker, UpdateMetadata
+from services.purgatory.core.purgatory import Outputs, PurgatoryCore
+from tests.sim.links import Link
+from tests.sim.network import End
+from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.membership import Membership
+from tests.sim.nodes.registrar import Registrar
+from tests.sim.process import Process
+from tests.sim.protocols import WATCH
+from tests.sim.scheduler import Event
+
+
+class PurgatoryNode(Process):
+    """`parked` sees every request of a gateway, `completed` every turn's outputs, before they leave."""
+
+    core: PurgatoryCore | None = None
+    parked: Callable[[PurgatoryNode, int, ParkRequest], None] = staticmethod(lambda node, stream_id, request: None)
+    completed: Callable[[PurgatoryNode, Outputs], None] = staticmethod(lambda node, outputs: None)
+
+    def boot(self) -> None:
+        self.core = PurgatoryCore(self.now_ms)
+        self.image = ClusterImage()
+        self._ends: dict[int, End] = {}
+        self._last_stream_id = 0
+        self._watches: dict[int, tuple[Broker, Link]] = {}
+        self._timer: Event | None = None
+        self.network.listen(f"{self.name}:park", self, self._accept)
+        etcd = EtcdClient(self)
+        self._membership = Membership(
+            self, etcd, Role.PURGATORY, self.name, self._metadata, lambda call_id, answer: None
+        )
+        Registrar(
+            etcd,
+            Role.PURGATORY,
+            self.name,
+            lambda incarnation: PurgatoryRegistration(self.name, incarnation, f"{self.name}:park"),
+        )
+
+    def died(self) -> None:
+        self.core = None
+
+    # --- gateways ----------------------------------------------------------------------------------------------------
+
+    def _accept(self, end: End) -> _ParkStream:
+        self._last_stream_id += 1
+        self._ends[self._last_stream_id] = end
+        return _ParkStream(self, self._last_stream_id)
+
+    def park(self, stream_id: int, request: ParkRequest) -> None:
+        core = self.core
+        assert core is not None
+        if request.hello is not None:
+            self._ends[stream_id].send(ParkResponse(pod_id=self.name))
+        self.parked(self, stream_id, request)
+        for produce in request.produces:
+            core.park_produce(stream_id, produce, self.now_ms)
+        for fetch in request.fetches:
+            core.park_fetch(stream_id, fetch, self.now_ms)
+        for entry_id in request.cancels:
+            core.cancel(stream_id, entry_id)
+        self.turn_soon()
+
+    def stream_closed(self, stream_id: int) -> None:
+        del self._ends[stream_id]
+        assert self.core is not None
+        self.core.stream_closed(stream_id)
+        self.turn_soon()
+
+    # --- controller and logstores ------------------------------------------------------------------------------------
+
+    def _metadata(self, update: UpdateMetadata) -> None:
+        assert self.core is not None
+        if self.image.apply(update):
+            self._follow_logstores()
+            self.core.metadata_applied(self.image)
+            self.turn_soon()
+        self._membership.acknowledge(self.image.revision)
+
+    def _follow_logstores(self) -> None:
+        for node_id, (broker, link) in list(self._watches.items()):
+            if self.image.brokers.get(node_id) != broker:
+                link.close()
+                del self._watches[node_id]
+        for node_id, broker in self.image.brokers.items():
+            if node_id not in self._watches:
+                self._watches[node_id] = (broker, self._watch(broker))
+
+    def _watch(self, broker: Broker) -> Link:
+        core = self.core
+        assert core is not None
+        node_id = broker.node_id
+
+        def up(first: WatchResponse) -> None:
+            if first.welcome is None or first.welcome.node_id != node_id:
+                link.reset("another logstore")
+                return
+            core.logstore_up(node_id)
+            states(first)
+
+        def states(response: WatchResponse) -> None:
+            core.partition_states(node_id, response.states)
+            self.turn_soon()
+
+        def down(reason: str) -> None:
+            core.logstore_down(node_id)
+
+        link = Link(
+            self,
+            WATCH,
+            broker.data_address,
+            hello=WatchRequest(hello=Hello(self.image.cluster_id, self.name)),
+            on_up=up,
+            on_message=states,
+            on_down=down,
+        )
+        return link
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        core = self.core
+        assert core is not None
+        core.advance(self.now_ms)
+        outputs = core.take_outputs()
+        self.completed(self, outputs)
+        for node_id in sorted({*outputs.watches, *outputs.unwatches}):
+            watches, unwatches = outputs.watches.get(node_id, []), outputs.unwatches.get(node_id, [])
+            if node_id in self._watches:
+                self._watches[node_id][1].send(WatchRequest(watches=watches, unwatches=unwatches))
+        for stream_id, completions in outputs.completions.items():
+            self._ends[stream_id].send(ParkResponse(completions=completions))
+        self._timer = self.wake_at_ms(core.next_deadline_ms(), self._timer)
+
+
+class _ParkStream:
+    def __init__(self, node: PurgatoryNode, stream_id: int) -> None:
+        self._node = node
+        self._stream_id = stream_id
+
+    def on_message(self, message: ParkRequest) -> None:
+        self._node.park(self._stream_id, message)
+
+    def on_closed(self, reason: str) -> None:
+        self._node.stream_closed(self._stream_id)

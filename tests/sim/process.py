@@ -1,0 +1,118 @@
+"""A process of the cluster: it runs, it may be paused, it may be killed and started again.
+
+What it plans dies with it. Its clocks are its own: a process reads no other, so that later they can be made to jump.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.sim.scheduler import MS, Event, Scheduler
+
+if TYPE_CHECKING:
+    from tests.sim.network import Network
+
+# Any instant will do, as long as it is far from zero.
+MONOTONIC_START_MS = 5_000_000
+WALL_START_MS = 1_790_000_000_000
+
+
+class Process:
+    """`name` is also the host in addresses and cuts. Subclasses say what starting means, in `boot`."""
+
+    def __init__(self, name: str, scheduler: Scheduler, network: Network) -> None:
+        self.name = name
+        self.scheduler = scheduler
+        self.network = network
+        self.alive = False
+        # Goes up with every start and every end: what was planned in another life does not happen.
+        self.incarnation = 0
+        self.paused = False
+        # Events that were due while it was paused.
+        self.held: list[Event] = []
+        self.monotonic_offset_ms = scheduler.random.randrange(1_000_000)
+        self._turn_planned = False
+
+    # --- life --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        assert not self.alive
+        self.alive = True
+        self.incarnation += 1
+        self._turn_planned = False
+        self.scheduler.note(f"{self.name} starts")
+        self.boot()
+
+    def kill(self) -> None:
+        """kill -9: nothing is said, nothing is finished; the kernel closes its connections."""
+        if not self.alive:
+            return
+        self.alive = self.paused = False
+        self.incarnation += 1
+        self.held.clear()
+        self.scheduler.note(f"{self.name} is killed")
+        self.network.process_died(self)
+        self.died()
+
+    def pause(self) -> None:
+        """SIGSTOP: it does nothing, and its connections stay open."""
+        if self.alive and not self.paused:
+            self.paused = True
+            self.network.process_paused(self)
+
+    def resume(self) -> None:
+        """SIGCONT: everything that was due happens now, in the order in which it was."""
+        if not self.paused:
+            return
+        self.paused = False
+        held, self.held = self.held, []
+        for event in held:
+            self.scheduler.replan(0, event)
+        self.network.process_resumed(self)
+
+    def boot(self) -> None:
+        """What the process does when it starts."""
+        raise AssertionError("every process does something")
+
+    def died(self) -> None:
+        """Forget what was in memory."""
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        """The monotonic clock."""
+        return MONOTONIC_START_MS + self.monotonic_offset_ms + self.scheduler.now_us // MS
+
+    @property
+    def wall_ms(self) -> int:
+        return WALL_START_MS + self.scheduler.now_us // MS
+
+    def after(self, delay_us: int, label: str, action: Callable[[], None]) -> Event:
+        """Plan something that this process does."""
+        return self.scheduler.plan(delay_us, f"{self.name} {label}", action, self)
+
+    def wake_at_ms(self, due_ms: int | None, previous: Event | None) -> Event | None:
+        """A turn at `due_ms` of the process's own clock instead of the one planned as `previous`."""
+        if previous is not None:
+            previous.cancelled = True
+        if due_ms is None:
+            return None
+        return self.after(max(0, (due_ms - self.now_ms) * MS), "wakes", self.turn_soon)
+
+    # --- turns -------------------------------------------------------------------------------------------------------
+
+    def turn_soon(self) -> None:
+        """A turn of the event loop: what arrives until then is taken together."""
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.after(self.scheduler.random.randrange(5, 120), "turn", self._turn)
+
+    def _turn(self) -> None:
+        self._turn_planned = False
+        self.turn()
+
+    def turn(self) -> None:
+        """One turn of the event loop, as the service's shell has it."""
+        raise AssertionError("every process takes turns")

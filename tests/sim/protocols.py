@@ -1,0 +1,250 @@
+"""What is spoken on the simulation's connections: the services' own messages, how the trace tells them, how they are
+encoded.
+
+The data channel, parking and watching are packed by hand, the control plane is protobuf: with encoding on, every
+message goes through the same functions as in production. Etcd's own protocol is not ours and is never encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from barnabas.channel import packing
+from barnabas.channel.messages import (
+    ExchangeRequest,
+    ExchangeResponse,
+    ParkRequest,
+    ParkResponse,
+    PartitionState,
+    ReadRequest,
+    ReadResponse,
+    WatchRequest,
+    WatchResponse,
+)
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    ControlRequest,
+    ControlResponse,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    UpdateMetadata,
+)
+from barnabas.runtime.protobuf import from_proto, to_proto
+from protos.controller.v1 import cluster_pb2, membership_pb2
+from protos.logstore.v1 import control_pb2
+from tests.sim.network import StreamKind
+
+# --- messages that gRPC makes of calls, here sent over a connection
+# -----------------------------------------------------
+
+
+@dataclass(slots=True, frozen=True)
+class Subscribe:
+    """The first message of a subscription, and with every revision applied another."""
+
+    role: str
+    pod_id: str
+    applied_revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class Call:
+    """One unary call to the controller."""
+
+    call_id: int
+    request: CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
+
+
+@dataclass(slots=True, frozen=True)
+class Return:
+    """Its answer. None: not active; `untouched` tells whether the request has certainly changed nothing."""
+
+    call_id: int
+    answer: CreateTopicsResponse | DeleteTopicsResponse | AllocateProducerIdsResponse | None
+    untouched: bool = False
+
+
+# --- encodings
+# -----------------------------------------------------------------------------------------------------------
+
+
+class Packed:
+    """Packed and scanned by hand, one pair of functions each way."""
+
+    def __init__(
+        self,
+        pack_request: Callable[[Any], bytes],
+        scan_request: Callable[[bytes], Any],
+        pack_response: Callable[[Any], bytes],
+        scan_response: Callable[[bytes], Any],
+    ) -> None:
+        self._to_server = (pack_request, scan_request)
+        self._to_client = (pack_response, scan_response)
+
+    def encoded(self, message: Any, *, to_server: bool) -> Any:
+        pack, scan = self._to_server if to_server else self._to_client
+        return scan(bytes(pack(message)))
+
+
+_PROTO_BY_TYPE: dict[type, Any] = {
+    ControlRequest: control_pb2.ControlRequest,
+    ControlResponse: control_pb2.ControlResponse,
+    UpdateMetadata: cluster_pb2.UpdateMetadata,
+    CreateTopicsRequest: membership_pb2.CreateTopicsRequest,
+    CreateTopicsResponse: membership_pb2.CreateTopicsResponse,
+    DeleteTopicsRequest: membership_pb2.DeleteTopicsRequest,
+    DeleteTopicsResponse: membership_pb2.DeleteTopicsResponse,
+    AllocateProducerIdsRequest: membership_pb2.AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse: membership_pb2.AllocateProducerIdsResponse,
+}
+
+
+class Protobuf:
+    """Through protobuf's bytes."""
+
+    def encoded(self, message: Any, *, to_server: bool) -> Any:
+        match message:
+            case Subscribe():
+                return message
+            case Call(call_id, request):
+                return Call(call_id, self.encoded(request, to_server=to_server))
+            case Return(call_id, answer, untouched):
+                return Return(call_id, answer and self.encoded(answer, to_server=to_server), untouched)
+            case _:
+                proto_class = _PROTO_BY_TYPE[type(message)]
+                return from_proto(
+                    type(message), proto_class.FromString(to_proto(message, proto_class).SerializeToString())
+                )
+
+
+class Plain:
+    """Bytes already, or somebody else's protocol."""
+
+    def encoded(self, message: Any, *, to_server: bool) -> Any:
+        return message
+
+
+# --- how the trace tells a message
+# ---------------------------------------------------------------------------------------
+
+
+def _exchange(message: ExchangeRequest | ExchangeResponse) -> str:
+    if isinstance(message, ExchangeRequest):
+        appends = [(each.request_id, each.partition, each.leader_epoch, len(each.records)) for each in message.appends]
+        queries = [each.request_id for each in message.offset_queries]
+        queries += [each.request_id for each in message.state_queries]
+        return f"appends {appends} queries {queries}"
+    results = [(each.request_id, each.error_code, each.base_offset, each.committed) for each in message.append_results]
+    answers = [(each.request_id, each.error_code) for each in message.offset_answers]
+    answers += [(each.request_id, each.error_code) for each in message.state_answers]
+    credit = message.credit and (message.credit.requests, message.credit.bytes)
+    return f"results {results} answers {answers} credit {credit}"
+
+
+def _read(message: ReadRequest | ReadResponse) -> str:
+    if isinstance(message, ReadRequest):
+        reads = [
+            (each.request_id, [(one.partition, one.fetch_offset) for one in each.partitions]) for each in message.reads
+        ]
+        return f"reads {reads} cancels {message.cancels}"
+    pieces = [
+        (
+            each.request_id,
+            [(one.index, one.error_code, one.high_watermark, len(one.records)) for one in each.partitions],
+        )
+        for each in message.pieces
+    ]
+    return f"pieces {pieces}"
+
+
+def _park(message: ParkRequest | ParkResponse) -> str:
+    if isinstance(message, ParkRequest):
+        produces = [(each.entry_id, each.wait_ms, len(each.conditions)) for each in message.produces]
+        fetches = [(each.entry_id, each.wait_ms, len(each.conditions)) for each in message.fetches]
+        return f"produces {produces} fetches {fetches} cancels {message.cancels}"
+    return f"completions {[(each.entry_id, int(each.outcome), each.error_codes) for each in message.completions]}"
+
+
+def state_in_words(state: PartitionState) -> str:
+    return f"{state.topic_id.hex()[:4]}-{state.partition}@{state.leader_epoch} hw {state.high_watermark}" + (
+        "" if state.leading else " not leading"
+    )
+
+
+def _watch(message: WatchRequest | WatchResponse) -> str:
+    if isinstance(message, WatchRequest):
+        watches = [(each.topic_id.hex()[:4], each.partition) for each in message.watches]
+        return (
+            f"watches {watches} unwatches {[(each.topic_id.hex()[:4], each.partition) for each in message.unwatches]}"
+        )
+    return f"states {[state_in_words(each) for each in message.states]}"
+
+
+def _control(message: ControlRequest | ControlResponse) -> str:
+    if isinstance(message, ControlResponse):
+        return f"answer {message.sequence} {message.error_code} {len(message.partition_errors)} errors"
+    body = message.leader_and_isr or message.stop_replica or message.update_metadata
+    return f"{type(body).__name__ if body else 'heartbeat'} {message.sequence} of epoch {message.controller_epoch}"
+
+
+def _membership(message: Subscribe | UpdateMetadata | Call | Return) -> str:
+    match message:
+        case Subscribe():
+            return f"{message.pod_id} at revision {message.applied_revision}"
+        case UpdateMetadata():
+            kind = "full" if message.full else "incremental"
+            return f"{kind} metadata {message.revision}, {len(message.topics)} topics, {len(message.brokers)} brokers"
+        case Call():
+            return f"call {message.call_id} {type(message.request).__name__}"
+        case Return():
+            return f"answer {message.call_id} {type(message.answer).__name__}"
+
+
+def _bytes(data: bytes) -> str:
+    return f"{len(data)} bytes {crc32(data):08x}"
+
+
+EXCHANGE = StreamKind(
+    "exchange",
+    _exchange,
+    Packed(
+        packing.pack_exchange_request,
+        packing.scan_exchange_request,
+        packing.pack_exchange_response,
+        packing.scan_exchange_response,
+    ),
+)
+READ = StreamKind(
+    "read",
+    _read,
+    Packed(
+        packing.pack_read_request, packing.scan_read_request, packing.pack_read_response, packing.scan_read_response
+    ),
+)
+PARK = StreamKind(
+    "park",
+    _park,
+    Packed(
+        packing.pack_park_request, packing.scan_park_request, packing.pack_park_response, packing.scan_park_response
+    ),
+)
+WATCH = StreamKind(
+    "watch",
+    _watch,
+    Packed(
+        packing.pack_watch_request,
+        packing.scan_watch_request,
+        packing.pack_watch_response,
+        packing.scan_watch_response,
+    ),
+)
+CONTROL = StreamKind("control", _control, Protobuf())
+MEMBERSHIP = StreamKind("membership", _membership, Protobuf())
+ETCD = StreamKind("etcd", str, Plain())
+KAFKA = StreamKind("kafka", _bytes, Plain(), has_heartbeats=False)
