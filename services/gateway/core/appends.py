@@ -244,6 +244,10 @@ class AppendRouter:
                 self._drain(append.order)
         self.reroute()
 
+    def has_unrouted(self) -> bool:
+        """Whether anything waits for a leader's stream."""
+        return len(self._unrouted) > 0
+
     def reroute(self) -> None:
         """Leaders or streams have changed: whatever waits looks for its way anew."""
         orders = list(self._unrouted)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class PendingRead(Read):
     """What one Fetch wants of one logstore."""
 
-    __slots__ = ("fetch", "logstore", "reserved_bytes", "targets")
+    __slots__ = ("fetch", "line", "logstore", "reserved_bytes", "targets")
 
     def __init__(
         self, fetch: PendingFetch, logstore: Logstore, bytes_max: int, isolation_level: int, targets: list[FetchTarget]
@@ -33,6 +33,8 @@ class PendingRead(Read):
         self.fetch: PendingFetch | None = fetch
         """None once nobody waits for it."""
         self.logstore = logstore
+        self.line: deque[PendingRead] | None = None
+        """Where it waits, for memory or for credit."""
         self.reserved_bytes = 0
         """Held in `FetchMemory` for the reply; of the reply itself once it is here."""
 
@@ -52,9 +54,13 @@ class ReadRouter:
     def submit(self, read: PendingRead) -> None:
         """Its logstore's stream is up."""
         if self._waiting or not self._try_reserve(read):
-            self._waiting.append(read)
+            self._stand_in(self._waiting, read)
         else:
             self._send_or_wait(read)
+
+    def _stand_in(self, line: deque[PendingRead], read: PendingRead) -> None:
+        read.line = line
+        line.append(read)
 
     def has_waiting(self) -> bool:
         """Whether any read waits for memory."""
@@ -69,11 +75,12 @@ class ReadRouter:
     def _send_or_wait(self, read: PendingRead) -> None:
         logstore = read.logstore
         if logstore.waiting_reads or not logstore.read_credit.try_spend(1, 0):
-            logstore.waiting_reads.append(read)
+            self._stand_in(logstore.waiting_reads, read)
         else:
             self._send(read)
 
     def _send(self, read: PendingRead) -> None:
+        read.line = None
         read.request_id = self._logstores.take_request_id()
         read.logstore.reads_in_flight[read.request_id] = read
         self._logstores.read_of(read.logstore).reads.append(read)
@@ -82,6 +89,9 @@ class ReadRouter:
         """Nobody waits for it any more."""
         read.fetch = None
         self.release(read)
+        if read.line is not None:
+            read.line.remove(read)
+            read.line = None
         logstore = read.logstore
         if logstore.reads_in_flight.pop(read.request_id, None) is not None:
             logstore.assembler.forget(read.request_id)
@@ -94,25 +104,13 @@ class ReadRouter:
             read.reserved_bytes = 0
 
     def memory_freed(self) -> None:
-        while self._waiting:
-            read = self._waiting[0]
-            if read.fetch is not None:
-                if not self._try_reserve(read):
-                    return
-                self._waiting.popleft()
-                self._send_or_wait(read)
-            else:
-                self._waiting.popleft()
+        while self._waiting and self._try_reserve(self._waiting[0]):
+            self._send_or_wait(self._waiting.popleft())
 
     def credit_granted(self, logstore: Logstore) -> None:
         waiting = logstore.waiting_reads
-        while waiting:
-            if waiting[0].fetch is None:
-                waiting.popleft()
-            elif logstore.read_credit.try_spend(1, 0):
-                self._send(waiting.popleft())
-            else:
-                return
+        while waiting and logstore.read_credit.try_spend(1, 0):
+            self._send(waiting.popleft())
 
     def piece_received(self, logstore: Logstore, piece: ReadPiece) -> None:
         read = logstore.reads_in_flight.get(piece.request_id)
@@ -138,6 +136,7 @@ class ReadRouter:
             self._waiting.remove(read)
             lost.append(read)
         for read in lost:
+            read.line = None
+            self.release(read)
             if read.fetch is not None:
-                self.release(read)
                 read.fetch.read_answered(read, None)
