@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -10,12 +11,17 @@ from barnabas.cli.kafka_client import KafkaClient, KafkaError
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
 from barnabas.cli.processes import ProcessIdentity
+from barnabas.cli.services import Role
 from bench.apache_kafka import VERSION, ApacheKafka
 
 NETWORK_THREADS = 3
 """Of both sides, so that neither has more hands at the network."""
 IO_THREADS = 8
 
+_THREADS = {
+    Role.GATEWAY: {"num.network.threads": str(NETWORK_THREADS)},
+    Role.LOGSTORE: {"num.io.threads": str(IO_THREADS)},
+}
 _BARNABAS_PORT = 28_000
 _KAFKA_PORT = 28_100
 _READY_SECONDS_MAX = 60
@@ -46,11 +52,15 @@ class BarnabasSide:
     def __init__(self, directory: Path) -> None:
         layout = ClusterLayout(_BARNABAS_PORT, _BARNABAS_PORT + 40, logstores=1)
         self.cluster: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, print)
+        self.cluster.services = [
+            replace(service, properties=service.properties | _THREADS.get(service.role, {}))
+            for service in self.cluster.services
+        ]
 
     @property
     def flags(self) -> dict[str, str]:
         return {
-            f"{service.name}: {key}": value
+            f"{service.name} {key}": value
             for service in self.cluster.services
             for key, value in service.properties.items()
         }
