@@ -311,7 +311,7 @@ async def test_a_paused_controller_does_nothing_when_it_wakes_deposed(
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await stub.DescribeCluster(operations_pb2.DescribeClusterRequest())
     assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-    assert dict(refused.value.trailing_metadata() or ()).get("barnabas-controller") is not None
+    assert "barnabas-controller" in repr(refused.value.trailing_metadata())
     assert all(request.controller_epoch == 2 for request in logstore.requests[told:])
     assert gateway.image.controller_epoch == 2
 

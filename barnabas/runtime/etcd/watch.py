@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
@@ -44,7 +45,8 @@ async def follow(
                             events = tuple(values.watch_event(event) for event in response.events)
                             revision = events[-1].key_value.mod_revision
                             yield WatchBatch(revision, events)
-            except grpc.aio.AioRpcError:
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                # The last is a write to a call that has ended already.
                 endpoints.leave(connection)
             await backoff.wait()
 
