@@ -32,7 +32,7 @@ SETTLE_US_MAX = 60 * SECOND
 
 @dataclass(slots=True)
 class Shape:
-    """What a cluster consists of; `Shape.of_seed` makes them differ from seed to seed."""
+    """What a cluster consists of, and who works with it."""
 
     logstores: int = 2
     gateways: int = 2
@@ -46,11 +46,19 @@ class Shape:
     # 0: nobody follows, and every append is committed at once.
     follower_lag_us_max: int = 0
 
+    def __str__(self) -> str:
+        return (
+            f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
+            f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
+            f"follower lag up to {self.follower_lag_us_max / 1000:g} ms, {'encoded' if self.encode else 'by reference'}"
+            f"{', flushed' if self.topic_configs.get('flush.messages') == '1' else ''}"
+        )
+
 
 class Cluster:
-    def __init__(self, seed: int, shape: Shape) -> None:
+    def __init__(self, scheduler: Scheduler, shape: Shape) -> None:
         self.shape = shape
-        self.scheduler = scheduler = Scheduler(seed)
+        self.scheduler = scheduler
         self.network = network = Network(scheduler, shape.encode)
         self.history = History()
         self.invariants = Invariants(self.history)
@@ -58,9 +66,7 @@ class Cluster:
         self.controllers = [
             ControllerNode(f"controller-{each}", scheduler, network) for each in range(shape.controllers)
         ]
-        self.logstores = [
-            LogstoreNode(each + 1, scheduler, network, shape.topic_configs) for each in range(shape.logstores)
-        ]
+        self.logstores = [LogstoreNode(each + 1, scheduler, network) for each in range(shape.logstores)]
         self.purgatories = [PurgatoryNode(f"purgatory-{each}", scheduler, network) for each in range(shape.purgatories)]
         self.gateways = [GatewayNode(f"gateway-{each}", scheduler, network) for each in range(shape.gateways)]
         addresses = [each.address for each in self.gateways]

@@ -28,6 +28,10 @@ class InvariantViolation(Exception):  # noqa: N818 - it reads as what it is
     """Something is true that must never be; the message is for people."""
 
 
+class StepsUsedUp(Exception):  # noqa: N818 - nothing is wrong
+    """The run was to end here."""
+
+
 class Event:
     """Something planned. `process` is whose doing it is: it does not happen once that process has died."""
 
@@ -42,13 +46,13 @@ class Event:
 
 
 class Scheduler:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, steps: int | None = None) -> None:
+        """After `steps` events, if that is given, comes StepsUsedUp."""
+        self._steps = steps
         self.random = Random(seed)
         self.now_us = 0
         self.events = 0
         self.remembered: deque[str] = deque(maxlen=REMEMBERED_EVENTS)
-        # Looked at after every event; each may raise InvariantViolation.
-        self.checks: list[Callable[[], None]] = []
         self._heap: list[tuple[int, int, Event]] = []
         self._planned = 0
         self._trace = hashlib.sha256()
@@ -86,11 +90,11 @@ class Scheduler:
             if process is not None and process.paused:
                 process.held.append(event)
                 continue
+            if self.events == self._steps:
+                raise StepsUsedUp
             self.events += 1
             self.note(event.label)
             event.action()
-            for check in self.checks:
-                check()
             return True
         return False
 

@@ -15,7 +15,7 @@ from tests.sim.history import History
 from tests.sim.network import End, Network
 from tests.sim.process import Process
 from tests.sim.protocols import KAFKA
-from tests.sim.scheduler import MS, SECOND, InvariantViolation, Scheduler
+from tests.sim.scheduler import MS, SECOND, Event, InvariantViolation, Scheduler
 
 FRAME_BYTES_MAX = 1 << 26
 REQUEST_TIMEOUT_US = 12 * SECOND
@@ -29,6 +29,7 @@ class _Outstanding(NamedTuple):
     api_key: ApiKey
     version: int
     answered: Callable[[Response | None], None]
+    timer: Event
 
 
 class Client(Process):
@@ -79,6 +80,7 @@ class Client(Process):
         self._end = None
         outstanding, self._outstanding = self._outstanding, deque()
         for each in outstanding:
+            each.timer.cancelled = True
             each.answered(None)
         self.connection_lost()
         self.after(self.scheduler.random.randrange(20 * MS, 200 * MS), "reconnects", self.connect)
@@ -106,10 +108,11 @@ class Client(Process):
             assert response is None or isinstance(response, response_type)
             answered(response)
 
-        self._outstanding.append(_Outstanding(correlation_id, api_key, version, typed))
+        timer = self.after(
+            REQUEST_TIMEOUT_US, f"waits no longer for {correlation_id}", lambda: self.disconnect("no answer in time")
+        )
+        self._outstanding.append(_Outstanding(correlation_id, api_key, version, typed, timer))
         self._send(b"".join(map(bytes, encode_request(request, version, correlation_id, self.name))))
-        end = self._end
-        self.after(REQUEST_TIMEOUT_US, f"waits for {correlation_id}", lambda: self._check_answered(end, correlation_id))
 
     def tell(self, request: Request, version: int) -> None:
         """Send a request that has no answer."""
@@ -126,10 +129,6 @@ class Client(Process):
             data = data[cut:]
         self._end.send(data)
 
-    def _check_answered(self, end: End | None, correlation_id: int) -> None:
-        if self._end is end and any(each.correlation_id == correlation_id for each in self._outstanding):
-            self.disconnect("no answer in time")
-
     def on_message(self, message: bytes) -> None:
         for frame in self._splitter.feed(message):
             if not self._outstanding:
@@ -140,6 +139,7 @@ class Client(Process):
                 raise InvariantViolation(
                     f"{self.name} got the answer to {correlation_id} where {asked.correlation_id} is due"
                 )
+            asked.timer.cancelled = True
             asked.answered(response)
 
     # --- metadata ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tests.sim.etcd_model import EtcdModel, ModelWatch
 from tests.sim.network import End, Network
 from tests.sim.process import Process
 from tests.sim.protocols import ETCD
-from tests.sim.scheduler import MS, Scheduler
+from tests.sim.scheduler import MS, Event, Scheduler
 
 ADDRESS = "etcd:2379"
 REQUEST_TIMEOUT_US = 3_000 * MS
@@ -155,6 +155,7 @@ class _Pending:
     done: Callable[[Any], None]
     # Txns are sent once; everything else is repeated until it is answered.
     lost: Callable[[], None] | None
+    timer: Event | None = None
 
 
 @dataclass(slots=True)
@@ -223,10 +224,12 @@ class EtcdClient:
         request_id = self._last_id
         self._pending[request_id] = pending
         self._connected().send(Request(request_id, pending.operation))
-        self.process.after(REQUEST_TIMEOUT_US, f"waits for etcd's answer {request_id}", lambda: self._late(request_id))
+        pending.timer = self.process.after(
+            REQUEST_TIMEOUT_US, f"waits no longer for etcd's answer {request_id}", self._late
+        )
 
-    def _late(self, request_id: int) -> None:
-        if request_id in self._pending and self._end is not None:
+    def _late(self) -> None:
+        if self._end is not None:
             self._end.close("no answer in time")
             self.on_closed("no answer in time")
 
@@ -252,6 +255,8 @@ class EtcdClient:
             case Answer(request_id, result):
                 pending = self._pending.pop(request_id, None)
                 if pending is not None:
+                    assert pending.timer is not None
+                    pending.timer.cancelled = True
                     pending.done(result)
             case Changed(watch_id, change):
                 following = self._watches[watch_id]
@@ -262,6 +267,8 @@ class EtcdClient:
         self._end = None
         lost, self._pending = self._pending, {}
         for pending in lost.values():
+            assert pending.timer is not None
+            pending.timer.cancelled = True
             if pending.lost is not None:
                 pending.lost()
             else:

@@ -28,7 +28,7 @@ DIRECTORY = "/data"
 class LogstoreNode(Process):
     """`turned` is called after every turn, `opened` after a start, `flushed` when a flush has reached an offset."""
 
-    def __init__(self, node_id: int, scheduler: Scheduler, network: Network, topic_defaults: dict[str, str]) -> None:
+    def __init__(self, node_id: int, scheduler: Scheduler, network: Network) -> None:
         super().__init__(f"logstore-{node_id}", scheduler, network)
         self.node_id = node_id
         self.disk = DiskModel()
@@ -38,7 +38,6 @@ class LogstoreNode(Process):
         self.flushed: Callable[[Partition, int], None] = lambda partition, offset: None
         # What a write that has been carried out has put into each log: offsets below it are in the page cache.
         self.written: dict[PartitionLog, int] = {}
-        self._topic_defaults = topic_defaults
         self._boots = 0
         self._ends: dict[int, End] = {}
         self._last_stream_id = 0
@@ -68,7 +67,7 @@ class LogstoreNode(Process):
         )
         assert isinstance(directory, LogDirectory), directory
         loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
-        config = LogstoreConfig(self.node_id, cluster_id, topic_defaults=self._topic_defaults)
+        config = LogstoreConfig(self.node_id, cluster_id)
         self.core = LogstoreCore(config, [directory], loaded, lambda codec, data, limit: None)
         self.written = {opened.opened.log: opened.opened.log.log_end_offset for opened in loaded}
         self.opened(self)
@@ -90,7 +89,7 @@ class LogstoreNode(Process):
         )
 
     def _topic_config(self, topic: str) -> TopicConfig:
-        config = TopicConfig.from_overrides(self._topic_defaults)
+        config = TopicConfig.from_overrides({})
         assert isinstance(config, TopicConfig), config
         return config
 
