@@ -103,7 +103,7 @@ def status(directory: ClusterDirectory, as_json: bool) -> None:
     for problem in found.problems:
         click.secho(problem, fg="red")
     if found.healthy:
-        click.secho(f"healthy: {found.topics} topics, {found.partitions} partitions at {found.bootstrap}", fg="green")
+        click.secho(f"healthy at {found.bootstrap}: topics {found.topics}, partitions {found.partitions}", fg="green")
     raise SystemExit(0 if found.healthy else 1)
 
 

@@ -60,10 +60,11 @@ def _etcd() -> Finding:
 
 
 def _open_files() -> Finding:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    is_enough = soft == resource.RLIM_INFINITY or soft >= OPEN_FILES_MIN
-    advice = "" if is_enough else f"every connection and segment takes one: ulimit -n {OPEN_FILES_MIN} before `up`"
-    return Finding(f"{soft} open files a process", is_enough, advice)
+    """`up` raises the soft limit; only root raises the hard one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_enough = hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN
+    advice = "" if is_enough else f"every connection and segment takes one: raise the hard limit to {OPEN_FILES_MIN}"
+    return Finding(f"up to {hard} open files a process", is_enough, advice)
 
 
 def _disk(directory: ClusterDirectory) -> Finding:

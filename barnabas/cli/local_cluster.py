@@ -75,6 +75,7 @@ class LocalCluster:
                         "or start a cluster elsewhere (make up PORT=… DATA=…)"
                     )
         self.directory.write_layout(self.layout)
+        processes.raise_open_files_limit()
         for service in stopped:
             self.spawn(service)
             if service.role is Role.ETCD:

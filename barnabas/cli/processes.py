@@ -7,6 +7,7 @@ and the process's start time: a pid alone may have been given to somebody else s
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,9 @@ LOG_BYTES_MAX = 32 * 1024 * 1024
 
 KILL_SECONDS_MAX = 10.0
 """Only a process stuck in the kernel outlives SIGKILL for so long."""
+
+OPEN_FILES = 65_536
+"""As many as a service may have open, where the hard limit allows it."""
 
 _POLL_SECONDS = 0.02
 
@@ -115,6 +119,14 @@ def spawn(argv: list[str], log_path: Path, environment: Mapping[str, str]) -> Pr
     identity = identify(pid)
     assert identity is not None, "a child is there until it is waited for"
     return identity
+
+
+def raise_open_files_limit() -> None:
+    """Let what is spawned from now on open more files than a login shell's usual 1,024: connections and segments."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def signal_process(identity: ProcessIdentity, number: signal.Signals) -> None:
