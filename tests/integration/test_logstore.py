@@ -1,4 +1,4 @@
-"""A logstore as processes: real etcd, a scripted controller on its control channel, a scripted gateway on its streams."""
+"""A logstore as processes: real etcd, a scripted controller on its control channel, a scripted gateway on streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -67,6 +68,23 @@ TOPIC = "orders"
 TOPIC_ID = bytes(range(16))
 KEYS = Keys()
 MARKER = ".kafka_cleanshutdown"
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it is so; the test's own timeout ends what never comes."""
+    while True:
+        if await condition():
+            return
+        await asyncio.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def only_child(pid: int) -> int:
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
 
 
 def free_port() -> int:
@@ -146,25 +164,25 @@ class Logstore:
         """Both listeners say that they serve."""
         assert self.registration is not None
         for address in (self.registration.data_address, self.registration.control_address):
-            while await self._health(address) != health_pb2.HealthCheckResponse.SERVING:
-                await asyncio.sleep(0.05)
+            await until(partial(self._is_serving, address))
 
-    async def _health(self, address: str) -> int:
+    async def _is_serving(self, address: str) -> bool:
         async with grpc.aio.insecure_channel(address) as channel:
             try:
-                return (await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())).status
+                answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
             except grpc.aio.AioRpcError:
-                return health_pb2.HealthCheckResponse.UNKNOWN
+                return False
+            return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
     async def end_of_registration(self) -> bool:
         """Whether etcd has no registration of this node any more."""
         return await self._etcd.get(KEYS.registration(Role.LOGSTORE, str(NODE_ID))) is None
 
-    async def control_pid(self) -> int:
-        """The process of the control listener: the only child."""
+    @property
+    def control_pid(self) -> int:
+        """The process of the control listener."""
         assert self.process is not None
-        (pid,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return int(pid)
+        return only_child(self.process.pid)
 
     async def _read_log(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
@@ -205,7 +223,9 @@ class Controller:
 
     async def __aenter__(self) -> Controller:
         await self._call.write(control_pb2.ControlRequest(heartbeat=1))
-        assert (await self._call.read()).heartbeat == 1
+        answer = await self._call.read()
+        assert isinstance(answer, control_pb2.ControlResponse)
+        assert answer.heartbeat == 1
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -271,9 +291,11 @@ class Gateway:
         for link in self.links:
             link.start()
         await self.welcome
-        while not all(link.up for link in self.links):
-            await asyncio.sleep(0.01)
+        await until(self._are_all_up)
         return self
+
+    async def _are_all_up(self) -> bool:
+        return all(link.up for link in self.links)
 
     async def __aexit__(self, *_: object) -> None:
         for link in self.links:
@@ -315,7 +337,8 @@ class Gateway:
 
     async def read(self, offset: int, bytes_max: int = 10 << 20) -> ReadResult:
         request_id = next(self._request_ids)
-        future = self.reading[request_id] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ReadResult] = asyncio.get_running_loop().create_future()
+        self.reading[request_id] = future
         partition = ReadPartition(TOPIC_ID, 0, -1, offset, bytes_max)
         self.read_link.send(pack_read_request(ReadRequest(reads=[Read(request_id, bytes_max, 0, [partition])])))
         return await future
@@ -409,7 +432,7 @@ async def test_watchers_hear_the_present_state_and_then_every_move(logstore: Log
 async def test_the_control_listener_is_started_anew_at_its_address(logstore: Logstore) -> None:
     async with Controller(logstore) as controller, Gateway(logstore) as gateway:
         await controller.lead(0)
-        os.kill(await logstore.control_pid(), signal.SIGKILL)
+        os.kill(logstore.control_pid, signal.SIGKILL)
         assert (await gateway.append(b"meanwhile", 0)).error_code == ErrorCode.NONE
     await logstore.wait_until_healthy()
     async with Controller(logstore, controller_epoch=2) as controller:
@@ -417,10 +440,13 @@ async def test_the_control_listener_is_started_anew_at_its_address(logstore: Log
 
 
 async def test_the_control_listener_dies_with_its_parent(logstore: Logstore) -> None:
-    control_pid = await logstore.control_pid()
+    control_pid = logstore.control_pid
     await logstore.end(signal.SIGKILL)
-    while Path(f"/proc/{control_pid}").exists():
-        await asyncio.sleep(0.02)
+
+    async def is_gone() -> bool:
+        return not is_alive(control_pid)
+
+    await until(is_gone)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,10 @@ class Control:
     def is_idle(self) -> bool:
         return self._work is None and not self._inbox
 
+    def on_io_done(self) -> None:
+        """A disk has finished something: what waits for one may go on."""
+        self._is_disk_busy = False
+
     def step(self, now_ms: int) -> None:
         """Carry out all commands that have come; or a part, when many logs have to be made for that."""
         logs_left = LOGS_MADE_PER_STEP

@@ -304,6 +304,7 @@ class LogstoreCore:
     def on_io_done(self, effect: StorageEffect, outcome: bytes | DiskError) -> None:
         """An effect has been carried out: the bytes of a read (nothing of the others), or why it failed."""
         self._effects_in_flight -= 1
+        self._control.on_io_done()
         if isinstance(outcome, DiskError):
             self._on_io_failed(effect, outcome)
             self._act_on_disk_failures()

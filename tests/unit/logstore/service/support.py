@@ -1,10 +1,11 @@
-"""A host for the core, as the shell is one: a model disk, effects carried out at once or held back, answers collected."""
+"""A host for the core, as the shell is one: a model disk, effects carried out or held back, answers collected."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
 
+from barnabas.channel.assembly import ReadAssembler
 from barnabas.channel.messages import (
     Append,
     AppendResult,
@@ -23,7 +24,6 @@ from barnabas.channel.messages import (
     WatchedPartition,
     WatchRequest,
 )
-from barnabas.channel.assembly import ReadAssembler
 from barnabas.cluster.messages import (
     ControlRequest,
     ControlResponse,
@@ -180,18 +180,22 @@ class Host:
         )
 
     def control(self, body: LeaderAndIsr | StopReplica | UpdateMetadata, **epochs: int) -> ControlResponse:
-        """Have one command carried out in a turn of its own."""
+        """Have one command carried out, in as many turns as it takes."""
         request = self.command(body, **epochs)
         self.core.on_control(7, request)
-        (session_id, response), *others = self.turn().controls
-        assert (session_id, response.sequence, others) == (7, request.sequence, [])
+        ((session_id, response),) = [answer for out in self.settle() for answer in out.controls]
+        assert (session_id, response.sequence) == (7, request.sequence)
         return response
 
     def lead(self, *topics: TopicMetadata, full: bool = False) -> ControlResponse:
         return self.control(LeaderAndIsr(full, list(topics) or [topic()]))
 
     def stop_replica(self, leader_epoch: int = -2, *, delete: bool = True) -> ControlResponse:
-        return self.control(StopReplica([StopReplicaPartition(TOPIC, TOPIC_ID, 0, leader_epoch, delete)]))
+        return self.control(StopReplica([self.stopped(leader_epoch, delete=delete)]))
+
+    @staticmethod
+    def stopped(leader_epoch: int = -2, *, delete: bool = True) -> StopReplicaPartition:
+        return StopReplicaPartition(TOPIC, TOPIC_ID, 0, leader_epoch, delete)
 
     # --- streams ---
 
@@ -224,20 +228,29 @@ class Host:
         assert result.request_id == request.request_id
         return result
 
-    def read(
-        self, *partitions: ReadPartition, bytes_max: int = 1 << 20, isolation_level: int = 0, stream_id: int = READ
-    ) -> ReadResult:
-        request_id = next(self._request_ids)
-        asked = list(partitions) or [fetch()]
-        self.core.on_read(stream_id, ReadRequest(reads=[Read(request_id, bytes_max, isolation_level, asked)]))
+    def read(self, *partitions: ReadPartition, bytes_max: int = 1 << 20, stream_id: int = READ) -> ReadResult:
+        """One read, in as many turns as it takes, to its result."""
+        request_id = self.read_request(*(partitions or [fetch()]), bytes_max=bytes_max, stream_id=stream_id)
         self.settle()
         return self.read_results.pop(request_id)
 
-    def query_offset(self, timestamp: int, *, current_leader_epoch: int = -1, partition: int = 0) -> OffsetAnswer:
+    def read_request(self, *partitions: ReadPartition, bytes_max: int = 1 << 20, stream_id: int = READ) -> int:
+        """Ask for records; the id of the request, by which `read_results` has the result some turns later."""
+        request_id = next(self._request_ids)
+        self.core.on_read(stream_id, ReadRequest(reads=[Read(request_id, bytes_max, 0, list(partitions))]))
+        return request_id
+
+    def offset_request(self, timestamp: int, *, current_leader_epoch: int = -1, partition: int = 0) -> int:
+        """Ask for an offset; the id of the request."""
         query = OffsetQuery(next(self._request_ids), TOPIC_ID, partition, current_leader_epoch, 0, timestamp)
         self.core.on_exchange(EXCHANGE, ExchangeRequest(offset_queries=[query]))
+        return query.request_id
+
+    def query_offset(self, timestamp: int, *, current_leader_epoch: int = -1, partition: int = 0) -> OffsetAnswer:
+        request_id = self.offset_request(timestamp, current_leader_epoch=current_leader_epoch, partition=partition)
         ((_, response),) = self.turn().exchanges
         (answer,) = response.offset_answers
+        assert answer.request_id == request_id
         return answer
 
     def query_state(self, partition: int = 0) -> StateAnswer:
