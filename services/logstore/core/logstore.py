@@ -156,6 +156,15 @@ class LogstoreCore:
                     assert_never(request)
 
     @property
+    def partitions(self) -> list[Partition]:
+        """What is hosted here, led or not; to look at."""
+        return list(self._replicas.by_key.values())
+
+    @property
+    def watched_partitions(self) -> int:
+        return self._watches.watched_partitions
+
+    @property
     def has_work(self) -> bool:
         """Requests wait that the last step did not get to."""
         return bool(self._data_inbox) or self._control.has_work

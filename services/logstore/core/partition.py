@@ -36,6 +36,7 @@ class Partition:
         "epoch_start_offset",
         "high_watermark",
         "in_sync_replicas",
+        "is_stopped",
         "key",
         "leader_epoch",
         "leader_id",
@@ -61,6 +62,7 @@ class Partition:
         self.log = log
         self.online = True
         self.leading = False
+        self.is_stopped = False
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
@@ -82,8 +84,9 @@ class Partition:
         known = (self.leader_epoch, self.partition_epoch)
         if newer < known or state.leader_epoch < self.log.leader_epochs.latest:
             return LeadershipChange.STALE
-        if newer == known:
+        if newer == known and not self.is_stopped:
             return LeadershipChange.UNCHANGED
+        self.is_stopped = False
         new_epoch = state.leader_epoch > self.leader_epoch
         self.leader_id = state.leader
         self.leader_epoch = state.leader_epoch
@@ -105,7 +108,7 @@ class Partition:
         """This logstore has no part in the partition any more, until a LeaderAndIsr says otherwise."""
         self.leading = False
         self.leader_id = NO_LEADER
-        self.partition_epoch = NO_EPOCH
+        self.is_stopped = True
 
     def fail(self) -> None:
         """The log directory is offline, and with it this replica until the logstore is started anew."""

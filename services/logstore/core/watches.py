@@ -20,6 +20,10 @@ class Watches:
         self._changed: dict[PartitionKey, None] = {}
         self._begun: dict[PartitionKey, dict[WatchStream, None]] = {}
 
+    @property
+    def watched_partitions(self) -> int:
+        return len(self._streams)
+
     def watch(self, stream: WatchStream, watched: WatchedPartition) -> None:
         key = (watched.topic_id, watched.partition)
         self._streams.setdefault(key, {})[stream] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,15 +70,21 @@ class DirectoryLocks:
 
 
 def load_directories(
-    disk: Disk, paths: Sequence[str], cluster_id: str, node_id: int, kernel_boot_id: str, defaults: TopicConfig
+    disk: Disk,
+    paths: Sequence[str],
+    cluster_id: str,
+    node_id: int,
+    kernel_boot_id: str,
+    defaults: TopicConfig,
+    stopping: threading.Event,
 ) -> LoadedDirectories:
-    """Open every partition, recovery included; it may take minutes. Raises StartRefused."""
+    """Open every partition, recovery included; it may take minutes, `stopping` ends it. Raises StartRefused."""
     directories: list[LogDirectory] = []
     partitions: list[OpenedPartition] = []
     for path in paths:
         try:
             directory = _open(disk, path, cluster_id, node_id, kernel_boot_id)
-            partitions += _load(disk, directory, defaults)
+            partitions += _load(disk, directory, defaults, stopping)
         except DiskError as error:
             raise StartRefused(f"log.dirs={path}: {error}") from error
         directories.append(directory)
@@ -104,7 +111,9 @@ def _open(disk: Disk, path: str, cluster_id: str, node_id: int, kernel_boot_id: 
     return directory
 
 
-def _load(disk: Disk, directory: LogDirectory, defaults: TopicConfig) -> list[OpenedPartition]:
+def _load(
+    disk: Disk, directory: LogDirectory, defaults: TopicConfig, stopping: threading.Event
+) -> list[OpenedPartition]:
     names = [entry.name for entry in disk.list(directory.path) if entry.is_directory]
     total = sum(parse_partition_directory(name) is not None for name in names)
     began_ms = told_ms = monotonic_ms()
@@ -113,6 +122,8 @@ def _load(disk: Disk, directory: LogDirectory, defaults: TopicConfig) -> list[Op
     def config_of(_topic: str) -> TopicConfig:
         """Asked once per partition, before it is opened: the place to say how far we are."""
         nonlocal begun, told_ms
+        if stopping.is_set():
+            raise StartRefused("told to stop while the logs were being loaded")
         now_ms = monotonic_ms()
         if now_ms - told_ms >= PROGRESS_MS:
             told_ms = now_ms

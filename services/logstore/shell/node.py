@@ -9,6 +9,7 @@ revoked. A signal during the start ends it where it is: nothing has been promise
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from pathlib import Path
 from typing import Final
@@ -54,6 +55,7 @@ class LogstoreNode:
         self._control = ControlProcess(
             settings.control_listeners, settings.log_level, settings.log_format, self._on_command
         )
+        self._stop_loading = threading.Event()
         self._loop: LogstoreLoop | None = None
         self._workers: IoWorkers | None = None
         self._registration: Registration | None = None
@@ -128,6 +130,7 @@ class LogstoreNode:
             self._settings.node_id,
             self._boot_id,
             defaults,
+            self._stop_loading,
         )
 
     def _start_core(self, cluster_id: str, loaded: LoadedDirectories) -> None:
@@ -190,6 +193,7 @@ class LogstoreNode:
     # --- stop --------------------------------------------------------------------------------------------------------
 
     async def _stop(self, failure: Exception | None) -> None:
+        self._stop_loading.set()
         if self._health is not None:
             await self._health.set_serving(False)
         if self._loop is not None:
