@@ -1,0 +1,106 @@
+"""Problems are named, one line each, and go away."""
+
+from __future__ import annotations
+
+from barnabas.cluster.keys import Role
+from barnabas.cluster.messages import NewTopic
+from barnabas.ports.etcd import Put, Txn
+from services.controller.core.description import describe_nodes, describe_problems
+from services.controller.core.known_members import FORGET_MS
+from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
+
+
+def a_whole_cluster() -> tuple[Cluster, ControllerNode]:
+    cluster = Cluster()
+    controller = cluster.controller()
+    cluster.logstore(1)
+    cluster.logstore(2)
+    cluster.settle()
+    cluster.gateway(controller)
+    cluster.purgatory(controller)
+    cluster.settle()
+    return cluster, controller
+
+
+def test_a_whole_cluster_has_no_problems() -> None:
+    _, controller = a_whole_cluster()
+    assert describe_problems(controller.core) == []
+
+
+def test_an_empty_cluster_names_what_to_start() -> None:
+    cluster = Cluster()
+    controller = cluster.controller()
+    cluster.settle()
+    assert describe_problems(controller.core) == [
+        "no logstore has ever registered: start one",
+        "no gateway has ever registered: start one",
+        "no purgatory has ever registered: start one",
+    ]
+
+
+def test_a_dead_logstore_stays_listed_and_is_named_with_its_partitions() -> None:
+    cluster, controller = a_whole_cluster()
+    controller.request(create(NewTopic("events", 4, 1)))
+    cluster.settle()
+    cluster.stop(2)
+    cluster.settle()
+    assert describe_problems(controller.core) == [
+        "logstore 2 is down since 2023-11-14 22:13:20 UTC: start it",
+        "2 partitions have no leader",
+    ]
+    logstores = [node for node in describe_nodes(controller.core) if node.role is Role.LOGSTORE]
+    assert [(node.member_id, node.alive, node.leaders) for node in logstores] == [("1", True, 2), ("2", False, 0)]
+    assert logstores[1].addresses == {"data": "logstore-2:9500", "control": "logstore-2:9501"}
+    cluster.logstore(2)
+    cluster.settle()
+    assert describe_problems(controller.core) == []
+
+
+def test_members_known_to_the_controller_before_are_known_to_the_next() -> None:
+    cluster, controller = a_whole_cluster()
+    cluster.stop(1)
+    cluster.settle()
+    controller.cut_off = True
+    successor = cluster.controller("controller-1")
+    cluster.advance(LEASE_MS + 1000)
+    assert successor.is_active()
+    assert "logstore 1 is down since 2023-11-14 22:13:20 UTC: start it" in describe_problems(successor.core)
+
+
+def test_a_logstore_that_registers_but_does_not_answer_is_named() -> None:
+    cluster, controller = a_whole_cluster()
+    cluster.logstore(3).alive = False
+    cluster.settle()
+    assert describe_problems(controller.core) == ["logstore 3 does not answer at its control address logstore-3:9501"]
+
+
+def test_a_gateway_that_registers_but_does_not_follow_is_named() -> None:
+    cluster, controller = a_whole_cluster()
+    for subscriber_id in list(controller.subscribers):
+        del controller.subscribers[subscriber_id]
+        controller.do(controller.core.on_unsubscribed(subscriber_id, cluster.now_ms))
+    assert describe_problems(controller.core) == [
+        "gateway gateway-0 does not follow the controller's metadata",
+        "purgatory purgatory-0 does not follow the controller's metadata",
+    ]
+
+
+def test_stateless_pods_long_gone_are_forgotten_and_logstores_never() -> None:
+    cluster, controller = a_whole_cluster()
+    cluster.stop(1)
+    cluster.advance(LEASE_MS + 1000)
+    assert sum("is down" in problem for problem in describe_problems(controller.core)) == 3
+    cluster.advance(FORGET_MS + 120_000, step_ms=2000)
+    down = [problem for problem in describe_problems(controller.core) if "is down" in problem]
+    assert len(down) == 1
+    assert down[0].startswith("logstore 1 ")
+
+
+def test_an_unreadable_key_is_named_and_harms_nothing_else() -> None:
+    cluster, controller = a_whole_cluster()
+    key = KEYS.registration(Role.LOGSTORE, "9")
+    cluster.etcd.txn(Txn((), (Put(key, b"not json"),)))
+    cluster.settle()
+    assert controller.is_active()
+    (problem,) = describe_problems(controller.core)
+    assert problem.startswith(f"{key} in etcd is unreadable: JSONDecodeError")

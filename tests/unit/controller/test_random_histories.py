@@ -1,0 +1,143 @@
+"""Random histories: crashes, restarts, takeovers, lost answers. What has to hold, holds after each step."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.messages import NO_LEADER, AllocateProducerIdsRequest, AllocateProducerIdsResponse, NewTopic
+from barnabas.ports.etcd import Snapshot, Txn
+from services.controller.core.image import ControllerImage
+from tests.sim.etcd_model import Fate
+from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, create, delete
+
+LOGSTORES = (1, 2, 3)
+TOPICS = ("a", "b", "c", "d")
+
+
+class History:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.cluster = Cluster(self.fate)
+        self.cluster.controller("controller-0")
+        self.cluster.controller("controller-1")
+        for node_id in LOGSTORES:
+            self.cluster.logstore(node_id)
+        # By topic id, partition and leader epoch: who led.
+        self.leaders: dict[tuple[bytes, int, int], int] = {}
+        self.newest: dict[tuple[bytes, int], PartitionRecord] = {}
+        self.controller_epoch = 0
+
+    def fate(self, txn: Txn) -> Fate:
+        return self.rng.choices(list(Fate), [8, 1, 1])[0]
+
+    def step(self) -> None:
+        cluster, rng = self.cluster, self.rng
+        controller = rng.choice(cluster.controllers)
+        node_id = rng.choice(LOGSTORES)
+        match rng.randrange(10):
+            case 0 | 1:
+                topic = NewTopic(rng.choice(TOPICS), rng.choice([1, 3, 501]), 1)
+                controller.request(create(topic, timeout_ms=rng.choice([0, 300, 5000])))
+            case 2:
+                controller.request(delete(rng.choice(TOPICS)))
+            case 3:
+                controller.request(AllocateProducerIdsRequest("gateway-0"))
+            case 4 if cluster.logstores[node_id].alive:
+                rng.choice([cluster.crash, cluster.stop])(node_id)
+            case 4 | 5:
+                cluster.crash(node_id)
+                cluster.logstore(node_id)
+            case 6:
+                # Cut off for longer than its lease, or not.
+                controller.cut_off = True
+                cluster.advance(rng.choice([100, LEASE_MS + 1000]), step_ms=500)
+                self.heal()
+            case 7:
+                for node in cluster.controllers:
+                    node.step()
+            case _:
+                cluster.advance(rng.choice([100, 1000]))
+        self.check()
+
+    def heal(self) -> None:
+        cluster = self.cluster
+        for controller in cluster.controllers:
+            controller.cut_off = False
+            if not cluster.etcd.keep_alive(controller.lease):
+                controller.lease = cluster.etcd.grant(LEASE_MS)
+            controller.renew()
+
+    def reloaded(self) -> ControllerImage:
+        (snapshot,) = self.cluster.etcd.watch(KEYS.prefix).take()
+        assert isinstance(snapshot, Snapshot)
+        image = ControllerImage(KEYS)
+        image.load(snapshot)
+        return image
+
+    def check(self) -> None:
+        image = self.reloaded()
+        assert image.unreadable == {}
+        assert image.controller_epoch >= self.controller_epoch, "the controller epoch is monotone"
+        self.controller_epoch = image.controller_epoch
+        for topic_id in image.chunks:
+            for number, partition in image.partitions(topic_id):
+                self.check_partition(topic_id, number, partition)
+        for controller in self.cluster.controllers:
+            if controller.core.image.revision == image.revision:
+                assert state(controller.core.image) == state(image), "the image is what a reload gives"
+        for topic in image.topics.values():
+            assert len(list(image.partitions(topic.topic_id))) == topic.partitions, "a committed topic is whole"
+
+    def check_partition(self, topic_id: bytes, number: int, partition: PartitionRecord) -> None:
+        before = self.newest.get((topic_id, number), partition)
+        assert partition.leader_epoch >= before.leader_epoch
+        assert partition.partition_epoch >= before.partition_epoch
+        if (partition.leader, partition.leader_broker_epoch) != (before.leader, before.leader_broker_epoch):
+            assert partition.leader_epoch > before.leader_epoch, "another leader is another epoch"
+        self.newest[topic_id, number] = partition
+        key = (topic_id, number, partition.leader_epoch)
+        assert self.leaders.setdefault(key, partition.leader) == partition.leader, "one leader per epoch"
+
+    def end(self) -> None:
+        """Everybody is back and no answer is lost any more: the cluster becomes whole."""
+        cluster = self.cluster
+        cluster.fate = lambda txn: Fate.ANSWERED
+        self.heal()
+        for node_id in LOGSTORES:
+            if not cluster.logstores[node_id].alive:
+                cluster.logstore(node_id)
+        cluster.advance(2 * LEASE_MS, step_ms=500)
+        self.check()
+        (active,) = [controller for controller in cluster.controllers if controller.is_active()]
+        image = active.core.image
+        assert image.deletions == {}
+        assert image.unclaimed_chunks() == []
+        for topic in image.topics.values():
+            for number, partition in image.partitions(topic.topic_id):
+                assert partition.leader != NO_LEADER
+                told = cluster.logstores[partition.leader].partitions[topic.topic_id, number]
+                assert (told.leader, told.leader_epoch) == (partition.leader, partition.leader_epoch)
+        for controller in cluster.controllers:
+            assert set(controller.responses) == set(range(1, controller.last_id + 1)), "every request is answered"
+        blocks = [
+            response.first_producer_id
+            for controller in cluster.controllers
+            for response in controller.responses.values()
+            if isinstance(response, AllocateProducerIdsResponse) and response.length
+        ]
+        assert len(set(blocks)) == len(blocks), "no producer id is given twice"
+
+
+def state(image: ControllerImage) -> dict[str, object]:
+    return {name: value for name, value in vars(image).items() if name not in ("revision", "keys", "_directories")}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_history_keeps_the_invariants(seed: int) -> None:
+    history = History(seed)
+    for _ in range(60):
+        history.step()
+    history.end()
