@@ -115,6 +115,10 @@ class ParkingRoom:
         for parked in lost:
             parked.pod_lost()
 
+    def has_entries(self) -> bool:
+        """Whether any request is parked."""
+        return any(pod.entries for pod in self._pods)
+
     def _find(self, pod_id: str) -> Pod | None:
         return next((pod for pod in self._pods if pod.pod_id == pod_id), None)
 

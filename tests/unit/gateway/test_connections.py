@@ -78,6 +78,16 @@ def test_a_waiting_controller_call_is_a_barrier() -> None:
     assert client.correlation_ids == [1, 2, 3]
 
 
+def test_requests_of_the_same_key_are_barriers_too() -> None:
+    world = World()
+    client = world.client()
+    for name in ("one", "two"):
+        client.ask(MetadataRequest([MetadataRequestTopic(name=name)], True), ApiKey.METADATA, 9)
+    assert len(world.calls) == 1
+    world.controller_answers(None)
+    assert len(world.calls) == 1, "the second one's"
+
+
 # --- limits ---
 
 
