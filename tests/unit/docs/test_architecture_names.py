@@ -1,0 +1,134 @@
+"""The pages name real things: a file, function, method or config key that moves takes its mention in docs/ along."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from services.controller.shell.config import ControllerConfig
+from services.gateway.shell.config import GatewayProperties
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.shell.config import LogstoreSettings
+from services.purgatory.shell.config import PurgatoryConfig
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+# These speak of our own code and of today's only; a decision may well name a class of Kafka's.
+DESCRIPTIONS = [ROOT / "docs/architecture.md", ROOT / "docs/skipped.md"]
+SOURCES = ("barnabas", "services", "bench", "tests")
+
+_TOP = r"(?:barnabas|services|protos|tests|bench|docs|deploy|scripts)"
+_PATH = re.compile(rf"(?<![\w./-]){_TOP}/[\w./-]*\w(?::(?P<name>[A-Za-z_]\w*(?:\.\w+)*))?")
+_CODE = re.compile(r"`([^`\n]+)`")
+_MEMBER = re.compile(r"([A-Z]\w*[a-z]\w*)\.(\w+)(?:\(.*\))?")
+_CONFIG_KEY = re.compile(r"[a-z]+(?:\.[a-z]+)+")
+
+
+@cache
+def names_of(path: Path) -> frozenset[str]:
+    """Functions, classes, their methods and attributes, and assigned names of a module, dotted."""
+    return frozenset(_names(ast.parse(path.read_text()).body, ""))
+
+
+def _names(body: list[ast.stmt], prefix: str) -> list[str]:
+    names: list[str] = []
+    for node in body:
+        match node:
+            case ast.ClassDef():
+                names.append(prefix + node.name)
+                names += _names(node.body, f"{prefix}{node.name}.")
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                names.append(prefix + node.name)
+                if prefix:
+                    names += [prefix + each for each in _attributes_set_in(node)]
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.append(prefix + name)
+            case ast.Assign():
+                names += [prefix + each.id for each in node.targets if isinstance(each, ast.Name)]
+    return names
+
+
+def _attributes_set_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """`x` of `self.x = …`."""
+    return [
+        each.attr
+        for each in ast.walk(function)
+        if isinstance(each, ast.Attribute)
+        and isinstance(each.ctx, ast.Store)
+        and isinstance(each.value, ast.Name)
+        and each.value.id == "self"
+    ]
+
+
+@cache
+def members() -> frozenset[str]:
+    """Every `Class.member` of the source tree."""
+    names: set[str] = set()
+    for top in SOURCES:
+        for path in (ROOT / top).rglob("*.py"):
+            names |= {name for name in names_of(path) if "." in name}
+    return frozenset(names)
+
+
+@cache
+def config_keys() -> frozenset[str]:
+    structs = (ControllerConfig, GatewayProperties, LogstoreSettings, PurgatoryConfig)
+    fields = {field.name for struct in structs for field in msgspec.structs.fields(struct)}
+    return frozenset(name.replace("_", ".") for name in fields | set(TopicConfig.__slots__))
+
+
+def missing_paths(text: str) -> list[str]:
+    missing = []
+    for found in _PATH.finditer(text):
+        mention = found.group(0)
+        path = ROOT / mention.partition(":")[0]
+        name = found.group("name")
+        if not path.exists() or (name and path.suffix == ".py" and name not in names_of(path)):
+            missing.append(mention)
+    return missing
+
+
+def missing_members(text: str) -> list[str]:
+    mentions = [_MEMBER.fullmatch(code) for code in _CODE.findall(text)]
+    named = [f"{each.group(1)}.{each.group(2)}" for each in mentions if each is not None]
+    return [name for name in named if name not in members()]
+
+
+def missing_config_keys(text: str) -> list[str]:
+    return [code for code in _CODE.findall(text) if _CONFIG_KEY.fullmatch(code) and code not in config_keys()]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_and_functions_exist(page: Path) -> None:
+    assert missing_paths(page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", DESCRIPTIONS, ids=lambda page: page.name)
+def test_members_exist(page: Path) -> None:
+    assert missing_members(page.read_text()) == []
+
+
+def test_config_keys_exist() -> None:
+    assert missing_config_keys((ROOT / "docs/architecture.md").read_text()) == []
+
+
+def test_architecture_names_the_code() -> None:
+    """A page without references would pass all of the above."""
+    mentions = list(_PATH.finditer((ROOT / "docs/architecture.md").read_text()))
+    assert len([each for each in mentions if each.group("name")]) > 50
+
+
+def test_what_is_not_there_is_seen() -> None:
+    text = "`services/gateway/core/nowhere.py`, `services/gateway/core/requests.py:RequestRoom.nothing`, `docs/`"
+    assert missing_paths(text) == [
+        "services/gateway/core/nowhere.py",
+        "services/gateway/core/requests.py:RequestRoom.nothing",
+    ]
+    assert missing_paths("`services/gateway/core/requests.py:RequestRoom.respond`") == []
+    assert missing_members("`RequestRoom.nothing` `RequestRoom.respond`") == ["RequestRoom.nothing"]
+    assert missing_config_keys("`queued.max.requests` `queued.max.nothing`") == ["queued.max.nothing"]
