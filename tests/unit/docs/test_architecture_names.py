@@ -1,10 +1,14 @@
-"""The pages name real things: a file, function, method or config key that moves takes its mention in docs/ along."""
+"""The pages name real things, and the wait graph has no cycle.
+
+A file, function, method or config key that moves takes its mention in docs/ along.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import msgspec
@@ -26,6 +30,9 @@ _TOP = r"(?:barnabas|services|protos|tests|bench|docs|deploy|scripts)"
 _PATH = re.compile(rf"(?<![\w./-]){_TOP}/[\w./-]*\w(?::(?P<name>[A-Za-z_]\w*(?:\.\w+)*))?")
 _CODE = re.compile(r"`([^`\n]+)`")
 _MEMBER = re.compile(r"([A-Z]\w*[a-z]\w*)\.(\w+)(?:\(.*\))?")
+_DIAGRAM = re.compile(r"```mermaid\n(.*?)```", re.DOTALL)
+_EDGE = re.compile(r"^  (\w+) --> (\w+)$", re.MULTILINE)
+_NODE = re.compile(r"^  (\w+)[\[(]", re.MULTILINE)
 _CONFIG_KEY = re.compile(r"[a-z]+(?:\.[a-z]+)+")
 
 
@@ -121,6 +128,17 @@ def test_architecture_names_the_code() -> None:
     """A page without references would pass all of the above."""
     mentions = list(_PATH.finditer((ROOT / "docs/architecture.md").read_text()))
     assert len([each for each in mentions if each.group("name")]) > 50
+
+
+def test_the_wait_graph_has_no_cycle() -> None:
+    """What the page draws is what it argues for. A cycle is a CycleError that names its nodes."""
+    diagrams = _DIAGRAM.findall((ROOT / "docs/architecture.md").read_text())
+    (graph,) = [diagram for diagram in diagrams if diagram.startswith("flowchart TD")]
+    waits_for: dict[str, set[str]] = {}
+    for waiting, awaited in _EDGE.findall(graph):
+        waits_for.setdefault(waiting, set()).add(awaited)
+    order = list(TopologicalSorter(waits_for).static_order())
+    assert set(order) == set(_NODE.findall(graph))
 
 
 def test_what_is_not_there_is_seen() -> None:
