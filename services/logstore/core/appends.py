@@ -82,7 +82,7 @@ class Appends:
         partition = self._replicas.by_log.get(log)
         if partition is None:
             return  # Taken away meanwhile: everything has been answered then.
-        self._housekeeping.written(log)
+        self._housekeeping.on_written(effect)
         if partition.leading and partition.advance_high_watermark():
             self._watches.changed(partition)
         for pending in done:

@@ -28,6 +28,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import LeadershipChange, Partition, PartitionKey
@@ -44,7 +45,7 @@ class Pause(Enum):
     """Why a command is not done yet."""
 
     LOG_MADE = "a log has been made: enough of them, and the data has its turn"
-    DISK_BUSY = "a log of the same name is on its way out, with a flush under way that must not meet the new one"
+    DISK_BUSY = "a log of the same name is on its way out (see `checkpoints`)"
 
 
 Work = Generator[Pause, None, list[PartitionError]]
@@ -57,6 +58,7 @@ class Control:
         self,
         replicas: Replicas,
         directories: Directories,
+        checkpoints: Checkpoints,
         watches: Watches,
         outbox: Outbox,
         fail_pending: FailPending,
@@ -64,6 +66,7 @@ class Control:
         """`fail_pending` answers everything unanswered of a partition at once, with one error."""
         self._replicas = replicas
         self._directories = directories
+        self._checkpoints = checkpoints
         self._watches = watches
         self._outbox = outbox
         self._fail_pending = fail_pending
@@ -158,8 +161,7 @@ class Control:
         """Out of the way of new topics, and kept for the operator."""
         del self._strays[stray.key]
         if stray.online and self._directories.set_aside(stray.log) is None:
-            self._replicas.remove(stray)
-            self._watches.changed(stray)
+            self._forget(stray)
 
     def _apply(
         self, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig
@@ -171,7 +173,7 @@ class Control:
             self._set_aside(partition)
             partition = self._replicas.by_name.get((topic.topic, state.partition))
         if partition is None:
-            while self._directories.is_leaving(topic.topic, state.partition):
+            while self._checkpoints.is_leaving((topic.topic, state.partition)):
                 yield Pause.DISK_BUSY
             partition = self._create(topic, state.partition, config)
             yield Pause.LOG_MADE
@@ -218,8 +220,14 @@ class Control:
             if not partition.online or self._directories.delete(partition.log, now_ms) is not None:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             self._strays.pop(partition.key, None)
-            self._replicas.remove(partition)
+            self._forget(partition)
         return ErrorCode.NONE
+
+    def _forget(self, partition: Partition) -> None:
+        """The log is out of the way."""
+        self._replicas.remove(partition)
+        self._checkpoints.log_taken_away(partition.log)
+        self._watches.changed(partition)
 
     def _stop_serving(self, partition: Partition) -> None:
         partition.stop()

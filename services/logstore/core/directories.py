@@ -8,7 +8,7 @@ from barnabas.ports.disk import DiskError
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.checkpoints import TopicPartition
 from services.logstore.core.storage.config import TopicConfig
-from services.logstore.core.storage.effects import ReplaceEffect, StorageEffect
+from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 
@@ -22,7 +22,6 @@ class Directories:
         self._replicas = replicas
         self._by_path = {directory.path: directory for directory in self._directories}
         self._failed: set[str] = set()
-        self._leaving: dict[TopicPartition, PartitionLog] = {}
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -32,7 +31,7 @@ class Directories:
         """A topic's configuration, or what is wrong with it."""
         return TopicConfig.from_overrides({**self._defaults, **overrides})
 
-    def _directory_of(self, log: PartitionLog) -> LogDirectory:
+    def directory_of(self, log: PartitionLog) -> LogDirectory:
         return self._by_path[log.directory.rpartition("/")[0]]
 
     def create_log(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | None:
@@ -47,39 +46,19 @@ class Directories:
             return None
         return log
 
-    def is_leaving(self, topic: str, partition: int) -> bool:
-        """Whether a log of this name was taken away and still has something under way on its disk.
-
-        A flush puts the checkpoint of leader epochs in place by its path, which would be the new log's by then.
-        """
-        log = self._leaving.get((topic, partition))
-        if log is not None and not log.is_idle:
-            return True
-        self._leaving.pop((topic, partition), None)
-        return False
-
     def delete(self, log: PartitionLog, now_ms: int) -> DiskError | None:
         """Take a log away at once, and its files somewhat later."""
-        return self._taken_away(log, self._directory_of(log).delete(log.topic_partition, now_ms))
+        error = self.directory_of(log).delete(log.topic_partition, now_ms)
+        if error is not None:
+            self._replicas.disk_failed(log, error)
+        return error
 
     def set_aside(self, log: PartitionLog) -> DiskError | None:
         """Take a log away and keep its files for the operator: a stray."""
-        return self._taken_away(log, self._directory_of(log).set_aside(log.topic_partition))
-
-    def _taken_away(self, log: PartitionLog, error: DiskError | None) -> DiskError | None:
+        error = self.directory_of(log).set_aside(log.topic_partition)
         if error is not None:
             self._replicas.disk_failed(log, error)
-        elif not log.is_idle:
-            self._leaving[log.topic_partition] = log
         return error
-
-    def checkpoints(self) -> list[ReplaceEffect]:
-        """Recovery points and high watermarks of all directories, as of now."""
-        effects: list[ReplaceEffect] = []
-        for directory in self.online:
-            effects.append(directory.checkpoint_recovery_points())
-            effects.append(directory.checkpoint_high_watermarks(self.high_watermarks(directory)))
-        return effects
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         by_name = self._replicas.by_name

@@ -49,6 +49,7 @@ from barnabas.cluster.messages import ControlRequest
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.appends import Appends
+from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.control import Control
 from services.logstore.core.directories import Directories
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
@@ -105,11 +106,14 @@ class LogstoreCore:
         self._replicas = Replicas(config.node_id, config.cluster_id)
         self._directories = Directories(directories, config.topic_defaults, self._replicas)
         self._watches = Watches(self._replicas, self._outbox)
-        self._housekeeping = Housekeeping(self._replicas, self._directories, self._outbox)
+        self._checkpoints = Checkpoints(self._directories, self._outbox)
+        self._housekeeping = Housekeeping(self._replicas, self._directories, self._checkpoints, self._outbox)
         self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox)
         self._reads = Reads(self._replicas, self._outbox)
         self._queries = Queries(self._replicas, self._outbox, decompress)
-        self._control = Control(self._replicas, self._directories, self._watches, self._outbox, self._fail_pending)
+        self._control = Control(
+            self._replicas, self._directories, self._checkpoints, self._watches, self._outbox, self._fail_pending
+        )
         self._data_inbox: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
         self._streams: dict[int, Stream] = {}
         self._effects_in_flight = 0
@@ -326,10 +330,9 @@ class LogstoreCore:
                     self._queries.on_bytes(effect, outcome)
                 self._act_on_disk_failures()
             case FlushEffect():
-                effect.log.on_flushed(effect)
-                self._housekeeping.flushed()
+                self._housekeeping.on_flushed(effect)
             case ReplaceEffect():
-                self._housekeeping.on_replaced(effect)
+                self._checkpoints.on_replaced(effect)
             case DeleteDirectoryEffect():
                 pass
             case _:
@@ -338,13 +341,14 @@ class LogstoreCore:
     def _on_io_failed(self, effect: StorageEffect, error: DiskError) -> None:
         match effect:
             case WriteEffect() | ReadEffect() | FlushEffect():
-                if effect.log in self._replicas.by_log or error.kind is not DiskErrorKind.NOT_FOUND:
-                    self._replicas.disk_failed(effect.log, error)
-                else:
-                    # Deleted meanwhile: its files are no longer where the effect looked for them.
+                is_hosted = effect.log in self._replicas.by_log
+                if not is_hosted:
                     effect.log.fail(error)
+                # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
+                if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
+                    self._replicas.disk_failed(effect.log, error)
             case ReplaceEffect():
-                self._housekeeping.on_replaced(effect)
+                self._checkpoints.on_replaced(effect)
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
             case DeleteDirectoryEffect():
                 self._replicas.disk_failures.append((effect.path.rpartition("/")[0], error))

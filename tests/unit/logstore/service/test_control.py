@@ -294,6 +294,12 @@ def test_a_read_under_way_of_a_deleted_partition_is_answered(host: Host) -> None
     assert host.read_results[request].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def recreated(host: Host) -> None:
+    """Have the topic deleted and made anew, in one go."""
+    host.core.on_control(7, host.command(StopReplica([host.stopped()])))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(0, 0, topic_id=OTHER_TOPIC_ID)])))
+
+
 def test_a_recreated_topic_waits_for_the_flush_of_the_old_one(host: Host) -> None:
     """The old log's flush puts its leader epochs in place by a path that would be the new log's."""
     host.lead(topic(8, 0, configs={"flush.ms": "0"}))
@@ -302,13 +308,45 @@ def test_a_recreated_topic_waits_for_the_flush_of_the_old_one(host: Host) -> Non
     host.core.tick(1_000)
     host.turn()
     (flush,) = [effect for effect in host.held if isinstance(effect, FlushEffect)]
-    host.core.on_control(7, host.command(StopReplica([host.stopped()])))
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(0, 0, topic_id=OTHER_TOPIC_ID)])))
-    assert len(host.turn().controls) == 1
-    had_work = host.core.has_work
+    recreated(host)
+    for _ in range(3):
+        answered = len(host.turn().controls)
+        for effect in [effect for effect in host.held if effect is not flush]:
+            host.run_effect(effect)
+    assert (answered, host.held) == (0, [flush])
     host.run_effect(flush)
-    assert (had_work, host.core.has_work) == (False, True)
     ((_, response),) = host.turn().controls
     assert response.partition_errors == []
     assert not host.core.all_directories_offline
     assert not host.disk.exists("/data0/orders-0/leader-epoch-checkpoint")
+
+
+def test_a_recreated_topic_waits_until_the_recovery_point_of_the_old_one_is_forgotten(host: Host) -> None:
+    """After a power cut recovery would take the new log's bytes on trust up to there."""
+    host.lead(topic(configs={"flush.messages": "1"}))
+    host.append()
+    host.core.tick(0)
+    host.settle()
+    path = "/data0/recovery-point-offset-checkpoint"
+    assert host.disk.read_file(path) == b"0\n1\norders 0 1\n"
+    host.holds_effects = True
+    recreated(host)
+    assert len(host.turn().controls) == 1
+    assert (host.core.has_work, names(host) == ["orders-0"]) == (False, False)
+    (checkpoint,) = host.held
+    host.run_effect(checkpoint)
+    assert host.disk.read_file(path) == b"0\n0\n"
+    assert host.core.has_work
+    assert len(host.turn().controls) == 1
+    assert "orders-0" in names(host)
+
+
+def test_a_recreated_topic_does_not_wait_for_a_disk_that_has_failed() -> None:
+    host = Host(directories=2)
+    host.greet(EXCHANGE)
+    host.lead(topic())
+    host.disk.faults.append(Fault("replace_file", "/data0/"))
+    recreated(host)
+    answers = [response for out in host.settle() for _, response in out.controls]
+    assert [answer.partition_errors for answer in answers] == [[], []]
+    assert host.disk.exists("/data1/orders-0/partition.metadata")

@@ -218,14 +218,21 @@ def test_flushes_come_when_the_topic_wants_them(host: Host) -> None:
     assert flushed == [1_100]
 
 
-def test_checkpoints_come_every_few_seconds_when_something_has_changed(host: Host) -> None:
+def replaced(effects: list[StorageEffect]) -> list[str]:
+    return [effect.replacement.path for effect in effects if isinstance(effect, ReplaceEffect)]
+
+
+def test_checkpoints_come_every_few_seconds_when_something_has_moved(host: Host) -> None:
+    host.lead(topic(1, 0, configs={"flush.ms": "6000"}))
     due(host, 0)
-    host.append()
-    assert due(host, 4_900) == []
-    effects = due(host, 5_000)
-    assert [type(effect) for effect in effects] == [ReplaceEffect, ReplaceEffect]
-    assert host.disk.read_file("/data0/replication-offset-checkpoint") == b"0\n1\norders 0 1\n"
-    assert due(host, 10_000) == []
+    host.append(leader_epoch=1)
+    assert replaced(due(host, 4_900)) == []
+    assert replaced(due(host, 5_000)) == ["/data0/replication-offset-checkpoint"]
+    assert replaced(due(host, 10_000)) == []
+    due(host, 14_900)
+    assert replaced(due(host, 15_000)) == ["/data0/recovery-point-offset-checkpoint"]
+    for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        assert host.disk.read_file(f"/data0/{name}") == b"0\n1\norders 0 1\n"
 
 
 def test_the_high_watermark_survives_a_restart_as_the_checkpoint_has_it(host: Host) -> None:
