@@ -68,6 +68,12 @@ class DirectoryLocks:
             except OSError as error:
                 raise StartRefused(f"log.dirs={path}: another process is using it") from error
 
+    def close(self) -> None:
+        """Let others have them."""
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+
 
 def load_directories(
     disk: Disk,
@@ -91,7 +97,8 @@ def load_directories(
     seen: dict[tuple[str, int], str] = {}
     for partition in partitions:
         path = partition.opened.log.directory
-        if other := seen.setdefault(partition.topic_partition, path) != path:
+        other = seen.setdefault(partition.topic_partition, path)
+        if other != path:
             raise StartRefused(f"{path} and {other} are the same partition: move one of them away")
     return LoadedDirectories(directories, partitions)
 

@@ -21,8 +21,10 @@ from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
+from barnabas.wire.errors import ErrorCode
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
+from services.logstore.core.storage.checkpoints import uuid_to_text
 from services.logstore.core.storage.config import TopicConfig
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
@@ -36,6 +38,7 @@ from services.logstore.shell.posix_disk import PosixDisk
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
 STOP_GRACE_MS: Final = 300
+ERRORS_LOGGED_MAX: Final = 5
 
 _log = get_logger("logstore")
 
@@ -184,6 +187,16 @@ class LogstoreNode:
         self._listener.send(outgoing)
         for session_id, response in outgoing.controls:
             self._control.answer(session_id, response)
+            if response.error_code or response.partition_errors:
+                _log.warning(
+                    "control command refused",
+                    error=ErrorCode(response.error_code).name,
+                    partitions={
+                        f"{uuid_to_text(each.topic_id)}-{each.partition}": ErrorCode(each.error_code).name
+                        for each in response.partition_errors[:ERRORS_LOGGED_MAX]
+                    },
+                    partitions_refused=len(response.partition_errors),
+                )
 
     async def _fail_with_the_loop(self) -> None:
         """Without a loop nobody is served: the process ends, and its lease with it."""
@@ -212,6 +225,7 @@ class LogstoreNode:
         if self._registration is not None:
             await self._registration.stop()
         await self._etcd.close()
+        self._locks.close()
 
     async def _close_logs(self, loop: LogstoreLoop) -> None:
         await loop.run_closing_flushes()

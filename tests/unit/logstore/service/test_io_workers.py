@@ -1,0 +1,143 @@
+"""IO workers: what is done in place, what is handed over, and how outcomes come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from barnabas.ports.disk import DiskError, DiskErrorKind
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.effects import DeleteDirectoryEffect, FlushEffect, ReadEffect, WriteEffect
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.recovery import open_log
+from services.logstore.shell import io_workers
+from services.logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, IoWorkers
+from services.logstore.shell.posix_disk import PosixDisk
+from tests.unit.logstore.service.support import WALL_MS, batch
+
+
+class SlowDisk(PosixDisk):
+    """A disk whose kernel throttles writers: a write moves the clock."""
+
+    clock_ns = 0
+    write_ns = 0
+
+    def write_at(self, *arguments: object) -> None:
+        super().write_at(*arguments)  # type: ignore[arg-type]
+        SlowDisk.clock_ns += SlowDisk.write_ns
+
+
+@pytest.fixture
+def disk() -> SlowDisk:
+    SlowDisk.clock_ns = SlowDisk.write_ns = 0
+    return SlowDisk()
+
+
+@pytest.fixture
+def log(disk: SlowDisk, tmp_path: Path) -> PartitionLog:
+    return open_log(disk, str(tmp_path), ("t", 0), TopicConfig(), recovery_point=0, shut_down_cleanly=False).log
+
+
+@pytest.fixture
+async def workers(disk: SlowDisk) -> AsyncIterator[IoWorkers]:
+    running = IoWorkers(disk, 2)
+    running.start(done.extend)
+    done.clear()
+    yield running
+    running.stop()
+
+
+done: list[Completion] = []
+
+
+async def outcomes(count: int) -> list[Completion]:
+    """What the workers have said, once it is so much."""
+    while True:
+        if len(done) >= count:
+            return done
+        await asyncio.sleep(0.001)
+
+
+def write(log: PartitionLog, value_bytes: int = 20) -> WriteEffect:
+    log.append(memoryview(batch(value_bytes=value_bytes)), 0, WALL_MS, None)
+    effect = log.take_write()
+    assert effect is not None
+    return effect
+
+
+async def test_small_writes_are_done_in_place_until_the_turns_budget_is_spent(
+    workers: IoWorkers, log: PartitionLog
+) -> None:
+    for _ in range(2):
+        workers.begin_turn()
+        effect = write(log, IN_PLACE_BYTES_MAX // 2)
+        assert workers.run_in_place(effect) == b""
+        log.on_written(effect)
+        effect = write(log, IN_PLACE_BYTES_MAX // 2)
+        assert workers.run_in_place(effect) is None
+        workers.submit(effect)
+        assert await outcomes(1) == [(effect, b"")]
+        done.clear()
+        log.on_written(effect)
+    assert PosixDisk().size(log.segments.active.file) == log.written_position
+
+
+async def test_a_write_that_has_to_be_flushed_is_handed_over(workers: IoWorkers, log: PartitionLog) -> None:
+    effect = write(log)
+    effect.flush = FlushEffect(log, 1)
+    workers.begin_turn()
+    assert workers.run_in_place(effect) is None
+    assert workers.run_in_place(FlushEffect(log, 1)) is None
+
+
+async def test_after_a_slow_write_workers_do_the_writes_for_a_while(
+    workers: IoWorkers, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(io_workers, "perf_counter_ns", lambda: SlowDisk.clock_ns)
+    SlowDisk.write_ns = io_workers.SLOW_WRITE_NS + 1
+    expected = [b"", None, None, b""]
+    for outcome in expected:
+        workers.begin_turn()
+        effect = write(log)
+        assert workers.run_in_place(effect) == outcome
+        if outcome is None:
+            SlowDisk.clock_ns += io_workers.AFTER_SLOW_WRITE_NS // 2
+            workers.submit(effect)
+            await outcomes(1)
+            done.clear()
+        log.on_written(effect)
+
+
+async def test_what_the_page_cache_has_is_read_in_place(workers: IoWorkers, log: PartitionLog) -> None:
+    effect = write(log)
+    workers.begin_turn()
+    workers.run_in_place(effect)
+    log.on_written(effect)
+    position, length = 0, log.written_position
+    read = ReadEffect(log, log.segments.active.file, position, length)
+    outcome = workers.run_in_place(read)
+    if outcome is None:
+        pytest.skip("this file system has no RWF_NOWAIT")
+    assert isinstance(outcome, bytes)
+    assert outcome[61:] == batch()[61:]
+    # Past the end of the file, only a worker can tell that there is no more.
+    assert workers.run_in_place(ReadEffect(log, log.segments.active.file, position, length + 1)) is None
+    assert workers.run_in_place(ReadEffect(log, log.segments.active.file, 0, IN_PLACE_BYTES_MAX + 1)) is None
+
+
+async def test_an_error_is_an_outcome(workers: IoWorkers, tmp_path: Path) -> None:
+    workers.submit(DeleteDirectoryEffect(f"{tmp_path}/absent"))
+    ((_, outcome),) = await outcomes(1)
+    assert isinstance(outcome, DiskError)
+    assert outcome.kind is DiskErrorKind.NOT_FOUND
+
+
+async def test_many_effects_come_back_once_each(workers: IoWorkers, log: PartitionLog) -> None:
+    effects = [ReadEffect(log, log.segments.active.file, 0, 10) for _ in range(500)]
+    for effect in effects:
+        workers.submit(effect)
+    assert {id(effect) for effect, _ in await outcomes(500)} == {id(effect) for effect in effects}
+    assert len(done) == 500

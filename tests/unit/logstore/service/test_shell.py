@@ -1,0 +1,208 @@
+"""The logstore's configuration, its directories at the start, and decompression."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import threading
+import uuid
+from pathlib import Path
+
+import cramjam
+import pytest
+
+from barnabas.runtime.config import ConfigError, build_config
+from barnabas.wire.record_batch import Compression
+from services.logstore.core.storage.config import TopicConfig
+from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.shell.config import LogstoreSettings
+from services.logstore.shell.decompression import decompress
+from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, StartRefused, load_directories
+from services.logstore.shell.posix_disk import PosixDisk
+
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+NEEDED = {"node.id": "3", "log.dirs": "/data", "etcd.endpoints": "127.0.0.1:2379"}
+
+
+def settings(**keys: str) -> LogstoreSettings:
+    values = NEEDED | {name.replace("_", "."): value for name, value in keys.items()}
+    return build_config(LogstoreSettings, {key: (value, "--set") for key, value in values.items()})
+
+
+# --- configuration ---
+
+
+def test_defaults_are_kafkas() -> None:
+    config = settings()
+    assert (config.num_io_threads, config.queued_max_requests) == (8, 500)
+    defaults = TopicConfig.from_overrides(config.topic_defaults())
+    assert defaults == TopicConfig()
+
+
+def test_the_control_listener_is_next_to_the_data_listener_unless_told() -> None:
+    assert settings(listeners="10.0.0.1:9300").control_listeners == "10.0.0.1:9301"
+    assert settings(listeners="127.0.0.1:0").control_listeners == "127.0.0.1:0"
+    assert settings(control_listeners="10.0.0.1:7").control_listeners == "10.0.0.1:7"
+
+
+def test_others_are_told_the_advertised_host_for_both_listeners() -> None:
+    told = settings(listeners="0.0.0.0:9300", advertised_listeners="logstore-3.logstores:9300")
+    assert told.data_address(9300) == "logstore-3.logstores:9300"
+    assert told.control_address(9301) == "logstore-3.logstores:9301"
+    assert settings(listeners="10.0.0.1:0").data_address(4711) == "10.0.0.1:4711"
+
+
+def test_topics_get_the_logstores_settings_by_their_own_names() -> None:
+    config = settings(log_segment_bytes="2097152", log_roll_ms="1000", message_max_bytes="99", min_insync_replicas="2")
+    defaults = TopicConfig.from_overrides(config.topic_defaults())
+    assert isinstance(defaults, TopicConfig)
+    assert (defaults.segment_bytes, defaults.segment_ms) == (2_097_152, 1_000)
+    assert (defaults.max_message_bytes, defaults.min_insync_replicas) == (99, 2)
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"listeners": "9300"}, "listeners=9300: expected host:port"),
+        ({"control_listeners": "x:y"}, "control.listeners=x:y: expected host:port"),
+        ({"listeners": "0.0.0.0:9300"}, "advertised.listeners is needed"),
+        ({"etcd_prefix": "/barnabas"}, "must end with /"),
+        ({"log_dirs": "data"}, "paths must be absolute"),
+        ({"log_dirs": "/a,/a"}, "a path is there twice"),
+        ({"node_id": "-1"}, "node.id=-1"),
+        ({"num_io_threads": "0"}, "num.io.threads=0"),
+        ({"log_segment_bytes": "10"}, "log.segment.bytes=10"),
+    ],
+)
+def test_a_wrong_value_is_named(keys: dict[str, str], line: str) -> None:
+    with pytest.raises(ConfigError, match=line):
+        settings(**keys)
+
+
+# --- directories ---
+
+
+def load(*paths: Path, node_id: int = 3, cluster_id: str = CLUSTER_ID, stopping: bool = False) -> LoadedDirectories:
+    told_to_stop = threading.Event()
+    if stopping:
+        told_to_stop.set()
+    names = [str(path) for path in paths]
+    return load_directories(PosixDisk(), names, cluster_id, node_id, "boot-1", TopicConfig(), told_to_stop)
+
+
+def make_partition(path: Path, topic: str = "orders") -> None:
+    directory = LogDirectory.open(
+        PosixDisk(),
+        str(path),
+        cluster_id=CLUSTER_ID,
+        node_id=3,
+        kernel_boot_id="boot-1",
+        new_directory_id=uuid.uuid4().bytes,
+        unique_name=lambda: uuid.uuid4().hex,
+    )
+    assert isinstance(directory, LogDirectory)
+    directory.create((topic, 0), bytes(16), TopicConfig())
+
+
+def test_a_directory_in_use_is_refused_until_its_process_ends(tmp_path: Path) -> None:
+    path = f"{tmp_path}/new/logs"
+    locks = DirectoryLocks([path])
+    with pytest.raises(StartRefused, match="another process is using it"):
+        DirectoryLocks([path])
+    locks.close()
+    DirectoryLocks([path]).close()
+
+
+def test_a_path_that_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StartRefused, match=r"File exists|Not a directory"):
+        DirectoryLocks([f"{tmp_path}/file"])
+
+
+def test_partitions_are_found_and_the_directory_keeps_its_id(tmp_path: Path) -> None:
+    make_partition(tmp_path)
+    first, second = load(tmp_path), load(tmp_path)
+    assert [each.topic_partition for each in first.partitions] == [("orders", 0)]
+    assert first.directory_id == second.directory_id
+    assert load(tmp_path, tmp_path / "other").directory_id != first.directory_id
+
+
+@pytest.mark.parametrize(
+    ("node_id", "cluster_id", "line"),
+    [(4, CLUSTER_ID, "belongs to node 3, not to node 4"), (3, "b3RoZXIgb3RoZXIgb3RoZQ", "belongs to cluster MkU3")],
+)
+def test_the_directory_of_another_is_refused(tmp_path: Path, node_id: int, cluster_id: str, line: str) -> None:
+    load(tmp_path)
+    with pytest.raises(StartRefused, match=line):
+        load(tmp_path, node_id=node_id, cluster_id=cluster_id)
+
+
+def test_a_partition_without_its_topic_id_is_set_aside(tmp_path: Path) -> None:
+    make_partition(tmp_path)
+    (tmp_path / "orders-0" / "partition.metadata").unlink()
+    assert load(tmp_path).partitions == []
+    (stray,) = [path.name for path in tmp_path.iterdir() if path.is_dir()]
+    assert stray.endswith("-stray")
+
+
+def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_partition(tmp_path / name)
+    with pytest.raises(StartRefused, match=f"{tmp_path}/b/orders-0 and {tmp_path}/a/orders-0 are the same partition"):
+        load(tmp_path / "a", tmp_path / "b")
+
+
+def test_loading_ends_when_the_process_is_told_to_stop(tmp_path: Path) -> None:
+    make_partition(tmp_path)
+    with pytest.raises(StartRefused, match="told to stop"):
+        load(tmp_path, stopping=True)
+
+
+# --- decompression ---
+
+PLAIN = b"a record, another record, " * 400
+LIMIT = 1 << 20
+
+
+def xerial(data: bytes) -> bytes:
+    blocks = b"".join(
+        struct.pack(">i", len(block)) + block
+        for start in range(0, len(data), 1000)
+        for block in [bytes(cramjam.snappy.compress_raw(data[start : start + 1000]))]
+    )
+    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + blocks
+
+
+CODECS = [
+    pytest.param(Compression.GZIP, gzip.compress, id="gzip"),
+    pytest.param(Compression.SNAPPY, cramjam.snappy.compress_raw, id="snappy"),
+    pytest.param(Compression.SNAPPY, xerial, id="snappy of Java"),
+    pytest.param(Compression.LZ4, cramjam.lz4.compress, id="lz4"),
+    pytest.param(Compression.ZSTD, cramjam.zstd.compress, id="zstd"),
+]
+
+
+@pytest.mark.parametrize(("codec", "compress"), CODECS)
+def test_every_codec_is_opened_up_to_the_limit(codec: int, compress: type[bytes]) -> None:
+    data = memoryview(bytes(compress(PLAIN)))
+    assert decompress(codec, data, LIMIT) == PLAIN
+    assert decompress(codec, data, len(PLAIN)) == PLAIN
+    assert decompress(codec, data, len(PLAIN) - 1) is None
+
+
+@pytest.mark.parametrize(("codec", "compress"), CODECS)
+def test_a_bomb_ends_at_the_limit(codec: int, compress: type[bytes]) -> None:
+    data = memoryview(bytes(compress(bytes(16 << 20))))
+    assert decompress(codec, data, LIMIT) is None
+
+
+@pytest.mark.parametrize(("codec", "compress"), CODECS)
+def test_damage_is_no_answer(codec: int, compress: type[bytes]) -> None:
+    data = bytes(compress(PLAIN))
+    assert decompress(codec, memoryview(data[: len(data) // 2]), LIMIT) is None
+    assert decompress(codec, memoryview(b"\xff" * 50), LIMIT) is None
+    assert decompress(codec, memoryview(b""), LIMIT) is None
+
+
+def test_an_unknown_codec_is_no_answer() -> None:
+    assert decompress(7, memoryview(PLAIN), LIMIT) is None
