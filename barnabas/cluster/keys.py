@@ -8,7 +8,7 @@ gone.
 
     /barnabas/cluster                       ClusterRecord
     /barnabas/controller/election           ControllerRegistration of the active one, under its lease
-    /barnabas/controller/epoch              ControllerEpochRecord
+    /barnabas/controller/epoch              ControllerEpochRecord, put again by every write of a controller
     /barnabas/controllers/<id>              ControllerRegistration
     /barnabas/logstores/<id>                LogstoreRegistration
     /barnabas/gateways/<id>                 GatewayRegistration

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory

@@ -15,8 +15,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import BatchHeader, iterate_headers
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import FlushEffect, WriteEffect, execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory

@@ -9,8 +9,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import iterate_headers, parse_header
-from services.logstore.core.storage.config import TopicConfig
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, lookup, new_log, read, settle
 

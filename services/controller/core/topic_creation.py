@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
 from barnabas.cluster.messages import Assignment, CreateTopicResult, CreateTopicsRequest, NewTopic
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage, collision_name
-from services.controller.core.topic_configs import config_error
 from services.controller.core.writes import Write, put
 
 TOPIC_NAME_LENGTH_MAX = 249
@@ -71,9 +71,9 @@ def create_topics(
             if excessive:
                 raise _Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
             partitions = _assign(image, asked, defaults, replica_counts)
-            problem = config_error(asked.configs)
-            if problem is not None:
-                raise _Refused(ErrorCode.INVALID_CONFIG, problem)
+            config = TopicConfig.from_overrides(asked.configs)
+            if isinstance(config, str):
+                raise _Refused(ErrorCode.INVALID_CONFIG, config)
         except _Refused as refused:
             creation.results.append(CreateTopicResult(topic, NO_TOPIC_ID, refused.error_code, refused.message))
             continue

@@ -27,13 +27,13 @@ from barnabas.cluster.messages import (
     TopicMetadata,
     UpdateMetadata,
 )
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import LeadershipChange, Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.watches import Watches
 
 LOGS_MADE_PER_STEP = 8

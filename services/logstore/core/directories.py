@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.checkpoints import TopicPartition
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
-from services.logstore.core.storage.config import TopicConfig
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]

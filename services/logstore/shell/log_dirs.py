@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from services.logstore.core.storage.checkpoints import uuid_to_text
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.log_directory import (
     DirectoryRefusal,
     LogDirectory,

@@ -16,6 +16,7 @@ from typing import Final
 
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
 from barnabas.runtime.logs import get_logger
@@ -25,7 +26,6 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
 from services.logstore.core.storage.checkpoints import uuid_to_text
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.data_listener import DATA_SERVICE, WATCH_SERVICE, DataListener

@@ -8,10 +8,10 @@ from typing import assert_never
 from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
 from barnabas.cluster.keys import LogstoreRegistration, Role
 from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect, execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition

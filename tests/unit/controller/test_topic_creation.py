@@ -8,7 +8,6 @@ import pytest
 
 from barnabas.cluster.messages import Assignment, CreateTopicResult, NewTopic
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.topic_configs import TOPIC_CONFIGS, config_error
 from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
 from tests.unit.controller.cluster import Cluster, ControllerNode, create, created
 
@@ -243,44 +242,3 @@ def test_an_unknown_config_is_refused() -> None:
         ErrorCode.INVALID_CONFIG,
         "Unknown topic config name: retention.mss",
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "problem"),
-    [
-        ("retention.ms", "-2", "Value must be at least -1"),
-        ("retention.ms", "soon", "Not a number of type LONG"),
-        ("retention.ms", "9" * 5000, "Value must be no more than 9223372036854775807"),
-        ("max.message.bytes", "2147483648", "Value must be no more than 2147483647"),
-        ("segment.bytes", "1048575", "Value must be at least 1048576"),
-        ("cleanup.policy", "compact,archive", "String must be one of: compact, delete"),
-        ("compression.type", "brotli", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
-        ("min.cleanable.dirty.ratio", "1.5", "Value must be no more than 1"),
-        ("min.cleanable.dirty.ratio", "nan", "Value must be no more than 1"),
-        ("preallocate", "yes", "Expected value to be either true or false"),
-        ("min.insync.replicas", "0", "Value must be at least 1"),
-        ("message.timestamp.type", "createtime", "String must be one of: CreateTime, LogAppendTime"),
-    ],
-)
-def test_values_out_of_range_are_refused(name: str, value: str, problem: str) -> None:
-    assert config_error({name: value}) == f"Invalid value {value[:100]} for configuration {name}: {problem}"
-
-
-def test_a_lag_that_contradicts_itself_is_refused() -> None:
-    error = config_error({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"})
-    assert error is not None
-    assert error.startswith("conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)")
-
-
-@pytest.mark.parametrize(
-    "configs",
-    [
-        {"retention.ms": "-1", "retention.bytes": "-1"},
-        {"compression.type": "zstd", "compression.zstd.level": "-131072"},
-        {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "0:1,1:2"},
-        {"preallocate": "TRUE", "min.cleanable.dirty.ratio": "0.5"},
-    ],
-)
-def test_values_in_range_are_taken(configs: dict[str, str]) -> None:
-    assert config_error(configs) is None
-    assert set(configs) <= set(TOPIC_CONFIGS)

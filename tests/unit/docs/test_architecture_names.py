@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from barnabas.cluster.topic_config import TopicConfig
 from services.controller.shell.config import ControllerConfig
 from services.gateway.shell.config import GatewayProperties
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.shell.config import LogstoreSettings
 from services.purgatory.shell.config import PurgatoryConfig
 

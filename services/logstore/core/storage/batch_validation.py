@@ -7,9 +7,9 @@ between) is not checked.
 
 from __future__ import annotations
 
+from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import HEADER_BYTES, MAGIC, BatchHeader, crc_is_valid, parse_header
-from services.logstore.core.storage.config import LOG_APPEND_TIME, TopicConfig
 
 _MAGIC_POSITION = 16
 _LOG_APPEND_TIME_BIT = 0x08

@@ -17,13 +17,13 @@ from struct import Struct
 
 from crc32c import crc32c
 
+from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskFile
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import LENGTH_OVERHEAD_BYTES, patch_log_append_time
 from services.logstore.core.storage import log_reads
 from services.logstore.core.storage.batch_validation import check_client_batch
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
-from services.logstore.core.storage.config import LOG_APPEND_TIME, TopicConfig
 from services.logstore.core.storage.effects import FileReplacement, FlushEffect, ReadEffect, SmallWrite, WriteEffect
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log_reads import ReadPlan

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from services.logstore.core.storage import checkpoints
 from services.logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FileReplacement,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import SmallWrite
 from services.logstore.core.storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from services.logstore.core.storage.offset_index import OffsetIndex

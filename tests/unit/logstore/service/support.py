@@ -34,11 +34,11 @@ from barnabas.cluster.messages import (
     TopicMetadata,
     UpdateMetadata,
 )
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import StorageEffect, execute
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel

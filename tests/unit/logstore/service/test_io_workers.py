@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import DeleteDirectoryEffect, FlushEffect, ReadEffect, WriteEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.recovery import open_log

@@ -11,9 +11,9 @@ from pathlib import Path
 import cramjam
 import pytest
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import ConfigError, build_config
 from barnabas.wire.record_batch import Compression
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.decompression import decompress

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.config import LOG_APPEND_TIME, TopicConfig
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.producer_state import ProducerState, parse_snapshot

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers, parse_header
-from services.logstore.core.storage.config import TopicConfig
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan

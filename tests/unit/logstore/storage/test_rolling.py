@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.logstore.core.storage.config import TopicConfig
+from barnabas.cluster.topic_config import TopicConfig
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.producer_state import parse_snapshot

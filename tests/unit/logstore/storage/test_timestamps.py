@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
+from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.config import LOG_APPEND_TIME, TopicConfig
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.timestamp_lookup import (
     DECOMPRESSED_BYTES_MAX,

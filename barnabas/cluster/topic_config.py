@@ -1,7 +1,7 @@
-"""Topic configuration: every topic key of Kafka 4.3, its default and its bounds.
+"""Topic configuration: every topic key of Kafka 4.3, its default, its bounds and what is said of a wrong value.
 
-Storage acts on the sizes, times and timestamp rules of appends and segments. The other keys are checked and kept for
-the rooms that act on them, so that a topic's configuration never has to be read twice.
+The controller refuses by it what no logstore could take, and logstores act on it: one place, so that the two can't
+disagree. Source: Kafka's `LogConfig` (storage.internals.log), its messages included.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 CREATE_TIME = "CreateTime"
 LOG_APPEND_TIME = "LogAppendTime"
+
+Value = int | float | bool | str
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,64 +60,109 @@ class TopicConfig:
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str]) -> TopicConfig | str:
         """Defaults with `overrides` (Kafka's dotted names) on top; a message for the client if one is wrong."""
-        values: dict[str, int | float | bool | str] = {}
+        values: dict[str, Value] = {}
         for name, text in overrides.items():
             parse = _PARSERS.get(name)
             if parse is None:
                 return f"Unknown topic config name: {name}"
-            value = parse(text)
-            if value is None:
-                return f"Invalid value {text} for configuration {name}"
-            values[name.replace(".", "_")] = value
-        return cls(**values)  # type: ignore[arg-type]  # each parser gives its own field's type
+            try:
+                values[name.replace(".", "_")] = parse(text)
+            except _ValueRefusedError as problem:
+                return f"Invalid value {text[:100]} for configuration {name}: {problem}"
+        config = cls(**values)  # type: ignore[arg-type]  # each parser gives its own field's type
+        if config.remote_storage_enable:
+            return (
+                "Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage."
+            )
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+            return (
+                f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+                f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+            )
+        return config
 
 
-def _whole(low: int, high: int) -> Callable[[str], int | None]:
-    def parse(text: str) -> int | None:
-        try:
-            value = int(text.strip())
-        except ValueError:
-            return None
-        return value if low <= value <= high else None
+class _ValueRefusedError(Exception):
+    """What is wrong with a value, in Kafka's words."""
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        digits = text.strip()
+        unsigned = digits.removeprefix("-")
+        if not unsigned.isascii() or not unsigned.isdigit():
+            raise _ValueRefusedError(f"Not a number of type {'INT' if high <= INT32_MAX else 'LONG'}")
+        # Longer than any number in range: int() of a hostile string of digits takes quadratic time.
+        if len(digits) > 20 or int(digits) > high:
+            raise _ValueRefusedError(f"Value must be no more than {high}")
+        if int(digits) < low:
+            raise _ValueRefusedError(f"Value must be at least {low}")
+        return int(digits)
 
     return parse
 
 
-def _one_of(*choices: str) -> Callable[[str], str | None]:
-    return lambda text: text if text in choices else None
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise _ValueRefusedError(f"String must be one of: {', '.join(choices)}")
+        return text
+
+    return parse
 
 
-def _level_or_default(low: int, high: int, default: int) -> Callable[[str], int | None]:
-    in_range = _whole(low, high)
-    return lambda text: default if text.strip() == str(default) else in_range(text)
+def _level_or_default(low: int, high: int, default: int) -> Callable[[str], int]:
+    in_range = _whole(min(low, default), high)
+
+    def parse(text: str) -> int:
+        level = in_range(text)
+        if level < low and level != default:
+            raise _ValueRefusedError(f"Value must be between {low} and {high} or equal to {default}")
+        return level
+
+    return parse
 
 
-def _ratio(text: str) -> float | None:
+def _ratio(text: str) -> float:
     try:
         value = float(text.strip())
     except ValueError:
-        return None
-    return value if 0.0 <= value <= 1.0 else None
+        raise _ValueRefusedError("Not a number of type DOUBLE") from None
+    if not 0.0 <= value <= 1.0:
+        raise _ValueRefusedError("Value must be at least 0" if value < 0 else "Value must be no more than 1")
+    return value
 
 
-def _boolean(text: str) -> bool | None:
-    return {"true": True, "false": False}.get(text.strip().lower())
+def _boolean(text: str) -> bool:
+    value = {"true": True, "false": False}.get(text.strip().lower())
+    if value is None:
+        raise _ValueRefusedError("Expected value to be either true or false")
+    return value
 
 
-def _cleanup_policy(text: str) -> str | None:
+def _cleanup_policy(text: str) -> str:
     policies = [policy.strip() for policy in text.split(",")]
-    return ",".join(policies) if policies and all(policy in ("compact", "delete") for policy in policies) else None
+    if not all(policy in ("compact", "delete") for policy in policies):
+        raise _ValueRefusedError("String must be one of: compact, delete")
+    return ",".join(policies)
 
 
-def _throttled_replicas(text: str) -> str | None:
+def _throttled_replicas(text: str) -> str:
     entries = [entry.strip() for entry in text.split(",")]
-    valid = text in ("", "*", "none") or all(
-        len(parts := entry.split(":")) == 2 and all(part.isdecimal() for part in parts) for entry in entries
-    )
-    return text if valid else None
+    if text.strip() not in ("", "*", "none") and not all(map(_is_partition_and_broker, entries)):
+        raise _ValueRefusedError(
+            "must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],..."
+        )
+    return text.strip()
 
 
-_PARSERS: dict[str, Callable[[str], int | float | bool | str | None]] = {
+def _is_partition_and_broker(entry: str) -> bool:
+    partition, colon, broker = entry.partition(":")
+    return bool(colon) and partition.isdecimal() and broker.isdecimal()
+
+
+_PARSERS: dict[str, Callable[[str], Value]] = {
     "cleanup.policy": _cleanup_policy,
     "compression.gzip.level": _level_or_default(1, 9, -1),
     "compression.lz4.level": _whole(1, 17),
