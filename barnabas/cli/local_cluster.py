@@ -20,6 +20,9 @@ from barnabas.cli.services import Role, Service, service_environment, services_o
 STOP_SECONDS_MAX = 30.0
 """How long each kind of service may take to stop by itself."""
 READY_SECONDS_MAX = 60.0
+ETCD_RENEWAL_SECONDS = 2.5
+"""A service that ran on without etcd finds out how its lease fared when it next renews it, three times per TTL of 6 s;
+until then it may look ready and not stay so."""
 
 _POLL_SECONDS = 0.05
 _DEAD_LOG_LINES = 8
@@ -67,20 +70,15 @@ class LocalCluster:
         stopped = [service for service in self.services if not self._runs_as_configured(service)]
         for service in reversed(stopped):
             self._clear_away(service, say)
-        for service in stopped:
-            for port in service.ports.values():
-                if not ports.is_free(port):
-                    raise ClusterError(
-                        f"port {port}, for {service.name}, is in use by {ports.holder(port)}: stop that, "
-                        "or start a cluster elsewhere (make up PORT=… DATA=…)"
-                    )
+        self._check_ports(stopped)
         self.directory.write_layout(self.layout)
         processes.raise_open_files_limit()
         for service in stopped:
             self.spawn(service)
             if service.role is Role.ETCD:
                 self._wait(lambda: None if ports.accepts(self.layout.etcd_client_port) else "etcd does not listen yet")
-        self._wait(lambda: not_ready(self.layout))
+        ran_without_etcd = stopped[:1] == self.services[:1] and len(stopped) < len(self.services)
+        self._wait(lambda: not_ready(self.layout), ETCD_RENEWAL_SECONDS if ran_without_etcd else 0.0)
         return Started([service.name for service in stopped], time.monotonic() - began)
 
     def spawn(self, service: Service) -> ProcessIdentity:
@@ -152,12 +150,30 @@ class LocalCluster:
                 "cluster's state is gone: restore it, or forget the data with `make clean`"
             )
 
-    def _wait(self, reason: Callable[[], str | None]) -> None:
-        """Until there is no reason left to wait."""
+    def _check_ports(self, services: list[Service]) -> None:
+        for service in services:
+            for port in service.ports.values():
+                if not ports.is_free(port):
+                    raise ClusterError(
+                        f"port {port}, for {service.name}, is in use by {ports.holder(port)}: stop that, "
+                        "or start a cluster elsewhere (make up PORT=… DATA=…)"
+                    )
+
+    def _wait(self, reason: Callable[[], str | None], hold_seconds: float = 0.0) -> None:
+        """Until there has been no reason to wait for so long."""
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while (waits_for := reason()) is not None:
+        ready_since: float | None = None
+        while True:
+            waits_for = reason()
+            now = time.monotonic()
+            if waits_for is not None:
+                ready_since = None
+            elif ready_since is None:
+                ready_since = now
+            if ready_since is not None and now - ready_since >= hold_seconds:
+                break
             self._check_alive()
-            if time.monotonic() > deadline:
+            if now > deadline:
                 raise ClusterError(
                     f"not ready after {READY_SECONDS_MAX:.0f} s: {waits_for}; "
                     f"the logs are in {self.directory.path / 'logs'}"
