@@ -172,7 +172,7 @@ class Controller:
         """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
         self._follow_election(now_ms)
         if self._active:
-            self._requests.add(request_id, request, now_ms)
+            self._effects += self._requests.add(request_id, request, now_ms)
         else:
             self._effects.append(Reject(request_id, untouched=True))
         return self._turn(now_ms)

@@ -29,6 +29,9 @@ Request: TypeAlias = CreateTopicsRequest | DeleteTopicsRequest | AllocateProduce
 
 PRODUCER_ID_BLOCK = 1000
 _ALLOCATE_TIMEOUT_MS = 5000
+# Unwritten and unanswered ones together: more come than etcd takes, and each that waits costs memory and a look per
+# turn. An answer at once that clients retry is better than one that is late for everybody.
+REQUESTS_MAX = 1000
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ class _Job:
 
 
 class Requests:
-    """One request is written at a time, in the order of arrival; any number may wait to be answered."""
+    """One request is written at a time, in the order of arrival; REQUESTS_MAX may wait, for that or for their answer."""
 
     def __init__(
         self,
@@ -73,9 +76,13 @@ class Requests:
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
 
-    def add(self, request_id: int, request: Request, now_ms: int) -> None:
+    def add(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
+        """Take it up, or answer at once that it was not done."""
+        if len(self._queue) + len(self._waiting) >= REQUESTS_MAX:
+            return [Respond(request_id, _not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
         timeout_ms = _ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
         self._queue.append((request_id, request, now_ms + max(0, timeout_ms)))
+        return []
 
     def next_step(self) -> tuple[list[Write], list[Effect]]:
         """What to write next for requests, none when there is nothing; and answers that need no writing."""
@@ -112,7 +119,7 @@ class Requests:
         expired = [each for each in self._queue if now_ms >= each[2]]
         for each in expired:
             self._queue.remove(each)
-            effects.append(Respond(each[0], _not_done(each[1])))
+            effects.append(Respond(each[0], _not_done(each[1], ErrorCode.REQUEST_TIMED_OUT.message)))
         return effects
 
     def abandon(self) -> list[Effect]:
@@ -196,15 +203,15 @@ def _at_revision(response: Response, revision: int) -> Response:
     return replace(response, revision=revision)
 
 
-def _not_done(request: Request) -> Response:
-    """The answer to a request whose time was over before its turn came."""
+def _not_done(request: Request, why: str) -> Response:
+    """The answer to a request that was not begun: it has certainly changed nothing."""
     code = ErrorCode.REQUEST_TIMED_OUT
     match request:
         case CreateTopicsRequest():
-            not_created = [CreateTopicResult(each.topic, NO_TOPIC_ID, code, code.message) for each in request.topics]
+            not_created = [CreateTopicResult(each.topic, NO_TOPIC_ID, code, why) for each in request.topics]
             return CreateTopicsResponse(not_created, revision=-1)
         case DeleteTopicsRequest():
-            not_deleted = [DeleteTopicResult(each.topic, each.topic_id, code, code.message) for each in request.topics]
+            not_deleted = [DeleteTopicResult(each.topic, each.topic_id, code, why) for each in request.topics]
             return DeleteTopicsResponse(not_deleted, revision=-1)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
