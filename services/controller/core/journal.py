@@ -1,10 +1,13 @@
 """The one Txn in flight: fenced, never repeated unread, and done when the image shows it.
 
-Every Txn compares the election key's create revision and the mod revision of each key that it changes; only the active
-controller changes these keys. So a change of them that the image shows while the election key is ours can only be this
-Txn's, whatever became of the answer. Where the answer is lost, the first key is read back (under the same fence):
-still as it was means that the Txn may be sent again, for if the lost one arrives after all, one of the two fails its
-compares.
+Every Txn compares the election key's create revision and the mod revision of each key that it changes. And every Txn
+compares the mod revision of the controller epoch's key and puts that key again, unchanged: so the writes of all
+controllers form one chain, in which a Txn has one place or none. (The targets' revisions alone would not do: a key that
+was created and deleted again is absent, as it was for a creation that has been on its way all the while.)
+
+So when the image shows that key changed, while the election key is ours, the Txn in flight is applied, whatever became
+of its answer. Where the answer is lost the key is read back, under the same fence: still as it was means that the Txn
+may be sent again, for if the lost one arrives after all, one of the two fails its compares.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from barnabas.cluster.keys import ControllerEpochRecord, encode_record
 from barnabas.ports.etcd import Delete, Get, Put, Txn, TxnResult, created_at, modified_at
 from services.controller.core.effects import SubmitTxn
 from services.controller.core.image import ControllerImage
@@ -33,12 +37,11 @@ class _Step(Enum):
 
 @dataclass(slots=True)
 class _Flight:
-    writes: Sequence[Write]
     txn: Txn
     txn_id: int
     step: _Step
-    # The mod revision of the first key before; the image shows another one when the Txn is applied.
-    expected: int
+    # The mod revision of the controller epoch's key before; it has another one when the Txn is applied.
+    link: int
     due_ms: int = 0
 
 
@@ -62,20 +65,24 @@ class Journal:
     def submit(self, writes: Sequence[Write], elected_at: int) -> SubmitTxn:
         assert self._flight is None, "one Txn in flight"
         assert writes
-        election = self._image.keys.election
+        keys, link = self._image.keys, self._link()
         txn = Txn(
             compares=(
-                created_at(election, elected_at),
+                created_at(keys.election, elected_at),
+                modified_at(keys.controller_epoch, link),
                 *(modified_at(write.key, self._image.mod_revision(write.key)) for write in writes),
             ),
-            success=tuple(
-                Delete(write.key) if write.value is None else Put(write.key, write.value) for write in writes
+            success=(
+                Put(keys.controller_epoch, encode_record(ControllerEpochRecord(self._image.controller_epoch))),
+                *(Delete(write.key) if write.value is None else Put(write.key, write.value) for write in writes),
             ),
-            failure=(Get(election),),
+            failure=(Get(keys.election),),
         )
-        expected = self._image.mod_revision(writes[0].key)
-        self._flight = _Flight(writes, txn, self.next_txn_id(), _Step.SENT, expected)
+        self._flight = _Flight(txn, self.next_txn_id(), _Step.SENT, link)
         return SubmitTxn(self._flight.txn_id, txn)
+
+    def _link(self) -> int:
+        return self._image.mod_revision(self._image.keys.controller_epoch)
 
     def abandon(self) -> None:
         """No longer ours to finish: whatever becomes of it, the next image tells."""
@@ -84,7 +91,7 @@ class Journal:
     def take_committed(self) -> bool:
         """True once when the image shows the Txn, which makes the journal idle again."""
         flight = self._flight
-        if flight is None or self._image.mod_revision(flight.writes[0].key) == flight.expected:
+        if flight is None or self._link() == flight.link:
             return False
         self._flight = None
         self.refusal = ""
@@ -99,13 +106,13 @@ class Journal:
             election = result.reads[0]
             if not election or election[0].create_revision != elected_at:
                 return False
-            # The fence holds, so an earlier try of this very Txn has changed its keys.
+            # The fence holds, so an earlier try of this very Txn has been applied.
             flight.step = _Step.DECIDED
         elif flight.step is _Step.SENT:
             flight.step = _Step.DECIDED
         else:
             found = result.reads[0]
-            unchanged = (found[0].mod_revision if found else 0) == flight.expected
+            unchanged = (found[0].mod_revision if found else 0) == flight.link
             flight.step = _Step.REPEAT_DUE if unchanged else _Step.DECIDED
         return True
 
@@ -140,6 +147,7 @@ class Journal:
             flight.step = _Step.SENT
             return SubmitTxn(flight.txn_id, flight.txn)
         flight.step = _Step.READING_BACK
-        election = self._image.keys.election
-        read = Txn((created_at(election, elected_at),), (Get(flight.writes[0].key),), (Get(election),))
+        keys = self._image.keys
+        fence = created_at(keys.election, elected_at)
+        read = Txn((fence,), (Get(keys.controller_epoch),), (Get(keys.election),))
         return SubmitTxn(flight.txn_id, read)

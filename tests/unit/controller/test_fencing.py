@@ -37,6 +37,7 @@ def test_every_write_compares_the_election_key_and_all_that_it_changes() -> None
         assert (fence.key, fence.target) == (KEYS.election, CompareTarget.CREATE_REVISION)
         assert {target.target for target in targets} == {CompareTarget.MOD_REVISION}
         assert [target.key for target in targets] == [operation.key for operation in txn.success]
+        assert targets[0].key == KEYS.controller_epoch
 
 
 def test_a_standby_takes_over_when_the_lease_ends_under_the_next_epoch() -> None:

@@ -28,16 +28,23 @@ class History:
         # By topic id, partition and leader epoch: who led.
         self.leaders: dict[tuple[bytes, int, int], int] = {}
         self.newest: dict[tuple[bytes, int], PartitionRecord] = {}
+        # By topic id, partition and leader epoch: the registration that was told to lead.
+        self.told: dict[tuple[bytes, int, int], tuple[int, int]] = {}
         self.controller_epoch = 0
+        # Txns that got lost, and may yet arrive.
+        self.late: list[Txn] = []
 
     def fate(self, txn: Txn) -> Fate:
-        return self.rng.choices(list(Fate), [8, 1, 1])[0]
+        fate = self.rng.choices(list(Fate), [8, 1, 1])[0]
+        if fate is Fate.LOST:
+            self.late.append(txn)
+        return fate
 
     def step(self) -> None:
         cluster, rng = self.cluster, self.rng
         controller = rng.choice(cluster.controllers)
         node_id = rng.choice(LOGSTORES)
-        match rng.randrange(10):
+        match rng.randrange(11):
             case 0 | 1:
                 topic = NewTopic(rng.choice(TOPICS), rng.choice([1, 3, 501]), 1)
                 controller.request(create(topic, timeout_ms=rng.choice([0, 300, 5000])))
@@ -55,7 +62,12 @@ class History:
                 controller.cut_off = True
                 cluster.advance(rng.choice([100, LEASE_MS + 1000]), step_ms=500)
                 self.heal()
-            case 7:
+            case 7 if self.late:
+                txn = self.late.pop(rng.randrange(len(self.late)))
+                cluster.fate = lambda txn: Fate.ANSWERED
+                cluster.etcd.txn(txn)
+                cluster.fate = self.fate
+            case 7 | 8:
                 for node in cluster.controllers:
                     node.step()
             case _:
@@ -90,6 +102,12 @@ class History:
                 assert state(controller.core.image) == state(image), "the image is what a reload gives"
         for topic in image.topics.values():
             assert len(list(image.partitions(topic.topic_id))) == topic.partitions, "a committed topic is whole"
+        for logstore in self.cluster.logstores.values():
+            for (topic_id, number), told in logstore.partitions.items():
+                if told.leader == logstore.node_id:
+                    registration = (logstore.node_id, logstore.broker_epoch)
+                    first = self.told.setdefault((topic_id, number, told.leader_epoch), registration)
+                    assert first == registration, "a restarted leader leads under another epoch"
 
     def check_partition(self, topic_id: bytes, number: int, partition: PartitionRecord) -> None:
         before = self.newest.get((topic_id, number), partition)
