@@ -57,7 +57,7 @@ class _Job:
 
 
 class Requests:
-    """One request is written at a time, in the order of arrival; REQUESTS_MAX may wait, for that or for their answer."""
+    """One request is written at a time, in the order of arrival; REQUESTS_MAX wait, for that or for their answer."""
 
     def __init__(
         self,
