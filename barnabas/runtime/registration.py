@@ -130,7 +130,7 @@ class Registration:
             now = await self._etcd.get(self._key)
             if now is None or now.mod_revision != found.mod_revision:
                 return
-        where = ", ".join(sorted(registration_addresses(old).values()))
+        where = ", ".join(sorted(set(registration_addresses(old).values())))
         raise IdentityTaken(
             f"{self._role.value} {self._member_id} is already running at {where}: stop it, or give this one another id"
         )
