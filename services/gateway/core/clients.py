@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING
 
 from barnabas.wire.primitives import Buffer, MalformedFrame
 from services.gateway.core.authorization import RequestContext
-from services.gateway.core.connection import Connection
+from services.gateway.core.connection import QUEUED_FRAME_BYTES, Connection
 from services.gateway.core.effects import LogLevel, Outputs
 
 if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
 
 
+_REQUESTS_PER_TURN = 64
+"""Of one connection, before the others have their turn: most requests are answered while they start."""
+
+
 class ClientRoom:
     __slots__ = (
+        "_aborts",
         "_closes",
         "_connections",
         "_deadlines",
         "_fetch_memory",
         "_is_draining",
         "_journal",
+        "_next_turn",
         "_pauses",
         "_processor",
         "_request_memory",
@@ -39,11 +45,14 @@ class ClientRoom:
         self._fetch_memory = processor.fetch_memory
         self._connections: dict[int, Connection] = {}
         self._runnable: deque[Connection] = deque()
+        self._next_turn: list[Connection] = []
+        """Those that have started as many requests as one turn allows."""
         self._is_draining = False
         self._writing: list[Connection] = []
-        """Those with something to write in this turn; the next four are the turn's outputs."""
+        """Those with something to write in this turn; the next five are the turn's outputs."""
         self._writes: list[tuple[int, list[Buffer]]] = []
         self._closes: list[int] = []
+        self._aborts: list[int] = []
         self._pauses: list[int] = []
         self._resumes: list[int] = []
 
@@ -59,6 +68,8 @@ class ClientRoom:
     def bytes_received(self, connection: Connection, data: bytes) -> None:
         connection.active_ms = self._processor.now_ms
         splitter, memory = connection.splitter, self._request_memory
+        if not splitter.buffered_bytes:
+            connection.frame_since_ms = self._processor.now_ms
         memory.held_bytes -= splitter.buffered_bytes
         try:
             frames = splitter.feed(data)
@@ -67,17 +78,23 @@ class ClientRoom:
             self._processor.requests.refuse(connection, None, str(error))
             return
         memory.held_bytes += splitter.buffered_bytes
+        requests_left = _REQUESTS_PER_TURN
         for frame in frames:
-            if not connection.queued_frames and connection.may_start(frame):
+            if requests_left and not connection.queued_frames and connection.may_start(frame):
+                requests_left -= 1
                 self._processor.requests.start(connection, frame)
                 if connection.is_closed:
                     return
             else:
                 connection.queued_frames.append(frame)
-                connection.queued_bytes += len(frame)
-                memory.held_bytes += len(frame)
+                frame_bytes = len(frame) + QUEUED_FRAME_BYTES
+                connection.queued_bytes += frame_bytes
+                memory.held_bytes += frame_bytes
         if frames:
+            connection.frame_since_ms = self._processor.now_ms
             memory.yield_privilege(connection)
+        if not requests_left:
+            self.run_later(connection)
         if memory.is_over() or connection.wants_pause():
             self._pause(connection)
 
@@ -91,16 +108,26 @@ class ClientRoom:
     # --- closing ---
 
     def close(self, connection: Connection) -> None:
-        """Close it from our side, after the bytes that are written already."""
-        if not connection.is_closed:
-            self._flush(connection)
-            self._closes.append(connection.connection_id)
-            self.forget(connection)
+        """Close it from our side, after the bytes that are written already if the client takes them."""
+        if connection.is_closed:
+            return
+        if connection.unsent_bytes > self._processor.config.connection_unsent_bytes_max:
+            self.abort(connection)
+            return
+        self._flush(connection)
+        self._closes.append(connection.connection_id)
+        self.forget(connection)
+
+    def abort(self, connection: Connection) -> None:
+        """Close it without another byte: what it holds is to be free now."""
+        self._aborts.append(connection.connection_id)
+        self.forget(connection)
 
     def forget(self, connection: Connection) -> None:
         """Its socket is gone, or about to go: drop what was not sent, cancel what waits, give back what it holds."""
         connection.is_closed = True
         connection.outgoing = []
+        connection.outgoing_bytes = 0
         del self._connections[connection.connection_id]
         self._deadlines.remove(connection)
         self._request_memory.held_bytes -= connection.splitter.buffered_bytes + connection.queued_bytes
@@ -127,18 +154,31 @@ class ClientRoom:
         else:
             self._deadlines.add(connection, now_ms - idle_ms + idle_ms_max)
 
-    def close_stalled_reader(self) -> None:
-        """Others wait for the memory of answers that a client does not take."""
+    def close_stalled_readers(self) -> None:
+        """Others wait for the memory of answers that these clients do not take."""
         since_ms = self._processor.now_ms - self._processor.config.stalled_reader_ms
         stalled = [
             each for each in self._connections.values() if each.unsent_bytes and each.unsent_since_ms <= since_ms
         ]
-        if stalled:
-            connection = max(stalled, key=lambda each: each.unsent_bytes)
+        for connection in stalled:
             event = "connection closed: its client takes no answers"
             unsent = {"unsent_bytes": connection.unsent_bytes}
             self._journal.note(LogLevel.WARNING, event, connection.context, None, unsent)
-            self.close(connection)
+            self.abort(connection)
+
+    def close_stalled_senders(self) -> None:
+        """Others wait for the memory of frames that these clients do not finish, however many bytes they drip."""
+        since_ms = self._processor.now_ms - self._processor.config.stalled_sender_ms
+        stalled = [
+            each
+            for each in self._connections.values()
+            if each.splitter.buffered_bytes and not each.is_paused and each.frame_since_ms <= since_ms
+        ]
+        for connection in stalled:
+            event = "connection closed: its client does not finish a frame"
+            held = {"buffered_bytes": connection.splitter.buffered_bytes}
+            self._journal.note(LogLevel.WARNING, event, connection.context, None, held)
+            self.abort(connection)
 
     def drain(self) -> None:
         self._is_draining = True
@@ -160,25 +200,38 @@ class ClientRoom:
         """Start what may start now, and let the sockets follow."""
         while self._runnable:
             connection = self._runnable.popleft()
-            connection.is_runnable = False
             if self._is_draining:
                 self._drain_one(connection)
-                continue
-            queued = connection.queued_frames
-            while queued and not connection.is_closed and connection.may_start(queued[0]):
-                frame = queued.popleft()
-                connection.queued_bytes -= len(frame)
-                self._request_memory.held_bytes -= len(frame)
-                self._processor.requests.start(connection, frame)
-            if connection.is_closed:
-                continue
-            if not connection.is_paused:
-                self._pause(connection)
-            elif not connection.wants_pause() and not self._request_memory.is_waiting(connection):
-                self._resume(connection)
+            elif not connection.is_closed:
+                self._run_one(connection)
+            connection.is_runnable = False
         for connection in self._request_memory.take_resumable():
             if connection.is_paused and not connection.wants_pause():
                 self._resume(connection)
+
+    def _run_one(self, connection: Connection) -> None:
+        queued = connection.queued_frames
+        requests_left = _REQUESTS_PER_TURN
+        while queued and connection.may_start(queued[0]):
+            if not requests_left:
+                self._next_turn.append(connection)
+                break
+            requests_left -= 1
+            frame = queued.popleft()
+            frame_bytes = len(frame) + QUEUED_FRAME_BYTES
+            connection.queued_bytes -= frame_bytes
+            self._request_memory.held_bytes -= frame_bytes
+            self._processor.requests.start(connection, frame)
+            if connection.is_closed:
+                return
+        if not connection.is_paused:
+            self._pause(connection)
+        elif not connection.wants_pause() and not self._request_memory.is_waiting(connection):
+            self._resume(connection)
+
+    def has_more(self) -> bool:
+        """Whether requests could start in another turn, without waiting for anything."""
+        return len(self._runnable) > 0
 
     def _drain_one(self, connection: Connection) -> None:
         if connection.is_closed:
@@ -198,6 +251,7 @@ class ClientRoom:
 
     def _resume(self, connection: Connection) -> None:
         connection.is_paused = False
+        connection.frame_since_ms = self._processor.now_ms
         self._resumes.append(connection.connection_id)
 
     # --- writing ---
@@ -208,18 +262,26 @@ class ClientRoom:
         else:
             connection.outgoing = buffers
             self._writing.append(connection)
+        connection.outgoing_bytes += sum(map(len, buffers))
 
     def _flush(self, connection: Connection) -> None:
         if connection.outgoing:
             self._writes.append((connection.connection_id, connection.outgoing))
             connection.outgoing = []
+            connection.outgoing_bytes = 0
 
     def take(self, outputs: Outputs) -> None:
         """Put the turn's writes, closes, pauses and resumes there."""
         for connection in self._writing:
             self._flush(connection)
+            if connection.queued_frames and connection.may_start(connection.queued_frames[0]):
+                self.run_later(connection)
         self._writing.clear()
+        for connection in self._next_turn:
+            self.run_later(connection)
+        self._next_turn.clear()
         outputs.writes, self._writes = self._writes, []
         outputs.closes, self._closes = self._closes, []
+        outputs.aborts, self._aborts = self._aborts, []
         outputs.pauses, self._pauses = self._pauses, []
         outputs.resumes, self._resumes = self._resumes, []

@@ -54,6 +54,9 @@ class GatewayConfig:
     stalled_reader_ms: int = 10_000
     """A client that takes no byte of its answers for so long loses its connection when others wait for memory."""
 
+    stalled_sender_ms: int = 10_000
+    """A frame that takes longer to arrive costs its client the connection when others wait for memory."""
+
     fetch_bytes_max: int = 55 * MEBIBYTE
     """`fetch.max.bytes`: the largest answer to one Fetch, whatever the client asks."""
     fetch_memory_bytes: int = 256 * MEBIBYTE

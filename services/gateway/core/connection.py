@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from services.gateway.core.appends import AppendOrder, PartitionKey
     from services.gateway.core.processor import Processor
 
-_OVERLAPPING = (int(ApiKey.PRODUCE), int(ApiKey.FETCH))
+QUEUED_FRAME_BYTES = 256
+"""What a whole frame takes beside its bytes while it waits: the smallest has ten of them."""
 
 
 class Connection:
@@ -32,10 +33,12 @@ class Connection:
         "connection_id",
         "context",
         "deadline_bucket",
+        "frame_since_ms",
         "is_closed",
         "is_paused",
         "is_runnable",
         "outgoing",
+        "outgoing_bytes",
         "processor",
         "queued_bytes",
         "queued_frames",
@@ -57,12 +60,16 @@ class Connection:
         self.queued_frames: deque[memoryview] = deque()
         """Whole frames that may not start yet."""
         self.queued_bytes = 0
+        """What these take, with `QUEUED_FRAME_BYTES` for each."""
+        self.frame_since_ms = now_ms
+        """When the frame that is still incomplete began to arrive, or might go on arriving."""
         self.slots: deque[Slot] = deque()
         """Requests whose answers have not gone out, in order; the first is unanswered, others may be answered."""
         self.unanswered = 0
         self.run_api_key = -1
         """Of the requests that are unanswered, when there are any: they are all of one key."""
         self.outgoing: list[Buffer] = []
+        self.outgoing_bytes = 0
         self.append_orders: dict[PartitionKey, AppendOrder] = {}
         self.waiting_appends = 0
         """Appends that have no credit or no route: as long as there are any, no request starts."""
@@ -84,13 +91,18 @@ class Connection:
         if (
             self.waiting_appends
             or self.throttles
-            or self.unsent_bytes > config.connection_unsent_bytes_max
+            or self.unsent_bytes + self.outgoing_bytes > config.connection_unsent_bytes_max
             or self.unanswered >= config.connection_requests_max
         ):
             return False
         if self.unanswered == 0:
             return True
-        return len(frame) >= 2 and frame[0] << 8 | frame[1] == self.run_api_key and self.run_api_key in _OVERLAPPING
+        if len(frame) < 2 or frame[0] << 8 | frame[1] != self.run_api_key:
+            return False
+        if self.run_api_key == ApiKey.FETCH:
+            # A client that pipelines fetches must not take the last memory from those that wait for each answer.
+            return not self.processor.fetch_memory.is_scarce()
+        return self.run_api_key == ApiKey.PRODUCE
 
     def wants_pause(self) -> bool:
         """Whether more of its bytes would only pile up here."""

@@ -57,6 +57,8 @@ class Outputs:
     """At most one per connection id."""
     closes: list[int] = field(default_factory=list)
     """After the bytes that were written so far; the core has forgotten these connections already."""
+    aborts: list[int] = field(default_factory=list)
+    """At once, with all that the client has not taken; forgotten likewise."""
     pauses: list[int] = field(default_factory=list)
     """Stop reading these sockets."""
     resumes: list[int] = field(default_factory=list)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from barnabas.channel.credits import STREAM_BYTES_MIN
 
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
+
+
+READ_BYTES_MIN: Final = STREAM_BYTES_MIN
+"""A read may bring one batch however few bytes it asks for (KIP-74)."""
 
 
 class RequestMemory:
@@ -35,6 +41,10 @@ class RequestMemory:
             return False
         self._paused[connection] = None
         return True
+
+    def has_waiting(self) -> bool:
+        """Whether any connection waits for memory."""
+        return len(self._paused) > 0
 
     def is_waiting(self, connection: Connection) -> bool:
         return connection in self._paused
@@ -76,6 +86,13 @@ class FetchMemory:
         """The largest replies of the reads that are under way, and the replies that wait for others of their fetch."""
         self.unsent_bytes = 0
         """Answers, of any kind, that clients have not taken."""
+
+    def share(self) -> int:
+        """The most that one read should ask for now: a quarter of what is free, so that many fit however few wait."""
+        return max(READ_BYTES_MIN, (self._bytes_max - self.reserved_bytes - self.unsent_bytes) // 4)
+
+    def is_scarce(self) -> bool:
+        return 2 * (self.reserved_bytes + self.unsent_bytes) > self._bytes_max
 
     def try_reserve(self, size: int) -> bool:
         """A read larger than all there is goes alone."""

@@ -195,13 +195,17 @@ class Processor:
         self.now_ms = now_ms
         self.deadlines.expire(now_ms)
         if self.reads.has_waiting():
-            self.clients.close_stalled_reader()
+            self.clients.close_stalled_readers()
+        if self.request_memory.has_waiting():
+            self.clients.close_stalled_senders()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
+        if self.clients.has_more():
+            return self.now_ms
         deadline_ms = self.deadlines.next_deadline_ms()
-        if self.reads.has_waiting():
-            check_ms = self.now_ms + self.config.stalled_reader_ms // 4
+        if self.reads.has_waiting() or self.request_memory.has_waiting():
+            check_ms = self.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4
             return check_ms if deadline_ms is None else min(deadline_ms, check_ms)
         return deadline_ms
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import Read, ReadPiece
 from services.gateway.core.logstores import Logstore
+from services.gateway.core.memory import READ_BYTES_MIN
 
 if TYPE_CHECKING:
     from services.gateway.core.fetch import FetchTarget, PendingFetch
@@ -67,9 +68,13 @@ class ReadRouter:
         return len(self._waiting) > 0
 
     def _try_reserve(self, read: PendingRead) -> bool:
-        if not self._memory.try_reserve(read.bytes_max):
+        memory = self._memory
+        bytes_max = min(read.bytes_max, memory.share())
+        size = max(bytes_max, READ_BYTES_MIN)
+        if not memory.try_reserve(size):
             return False
-        read.reserved_bytes = read.bytes_max
+        read.bytes_max = bytes_max
+        read.reserved_bytes = size
         return True
 
     def _send_or_wait(self, read: PendingRead) -> None:

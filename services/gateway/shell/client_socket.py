@@ -16,6 +16,7 @@ from barnabas.wire.primitives import Buffer
 
 _RECEIVE_BYTES_MIN: Final = 64 << 10
 _RECEIVE_BYTES_MAX: Final = 1 << 20
+_LINGER_S: Final = 5.0
 _BUFFERS_PER_CALL: Final = 512
 """Below IOV_MAX."""
 
@@ -82,11 +83,13 @@ class ClientSocket:
             self._loop.add_writer(self._socket, self._writable)
 
     def close(self) -> None:
-        """Close it once everything written has been sent."""
+        """Close it once everything written has been sent, or after a while in which the client did not take it."""
         self.pause()
         self._is_closing = True
         if not self._unsent:
             self._end()
+        else:
+            self._loop.call_later(_LINGER_S, self.abort)
 
     def abort(self) -> None:
         """Close it now."""

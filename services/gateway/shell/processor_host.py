@@ -163,6 +163,11 @@ class ProcessorHost:
             if client is not None:
                 client.close()
                 self._closed_ids.append(connection_id)
+        for connection_id in outputs.aborts:
+            client = sockets.pop(connection_id, None)
+            if client is not None:
+                client.abort()
+                self._closed_ids.append(connection_id)
         for connection_id in outputs.pauses:
             if connection_id in sockets:
                 sockets[connection_id].pause()

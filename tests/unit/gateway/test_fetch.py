@@ -8,6 +8,7 @@ from barnabas.channel.messages import Credit, Outcome
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from services.gateway.core.memory import READ_BYTES_MIN
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 
@@ -313,7 +314,7 @@ def test_a_fetch_reserves_its_largest_reply_before_it_is_sent() -> None:
     first.fetch(0, max_bytes=800)
     second.fetch(0, max_bytes=800)
     assert len(world.logstore.reads) == 1
-    assert world.processor.fetch_memory.reserved_bytes == 800
+    assert world.processor.fetch_memory.reserved_bytes == READ_BYTES_MIN
     world.logstore.read_result(b"x")
     assert len(world.logstore.reads) == 1, "the second one's"
     world.logstore.read_result(b"y")
@@ -344,7 +345,7 @@ def test_an_answer_that_waits_for_its_turn_holds_its_memory() -> None:
     first = world.logstore.reads.pop(0)
     world.logstore.read_result(b"second")
     assert not client.answers
-    held = len(b"second") + first.bytes_max
+    held = len(b"second") + READ_BYTES_MIN
     assert world.processor.fetch_memory.reserved_bytes == held
     world.logstore.reads.append(first)
     world.logstore.read_result(b"first")

@@ -64,6 +64,7 @@ class Client:
     answers: list[Any] = field(default_factory=list)
     correlation_ids: list[int] = field(default_factory=list)
     is_closed: bool = False
+    is_aborted: bool = False
     is_paused: bool = False
     written: bytearray = field(default_factory=bytearray)
     _asked: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -321,8 +322,10 @@ class World:
             self.pods[pod_id].cancels += park.cancels
         for connection_id, buffers in outputs.writes:
             self.clients[connection_id].take(buffers)
-        for connection_id in outputs.closes:
+        for connection_id in (*outputs.closes, *outputs.aborts):
             self.clients[connection_id].is_closed = True
+        for connection_id in outputs.aborts:
+            self.clients[connection_id].is_aborted = True
         for connection_id in outputs.pauses:
             self.clients[connection_id].is_paused = True
         for connection_id in outputs.resumes:
