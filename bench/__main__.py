@@ -21,10 +21,12 @@ from bench.report import (
     save,
     table,
     utc_now,
+    without_paths,
 )
 from bench.sides import ApacheKafkaSide, BarnabasSide
 
 _PAIRS_MIN_TO_SAVE = 5
+_QUIET_LOAD_MAX = 0.5
 
 
 @click.command()
@@ -49,6 +51,9 @@ def main(pairs: int, seconds: float, names: tuple[str, ...]) -> None:
 def _run(directory: Path, pairs: int, seconds: float, names: tuple[str, ...]) -> Run:
     sides = (BarnabasSide(directory / "barnabas"), ApacheKafkaSide(directory / "apache-kafka"))
     ours, theirs = sides
+    machine = describe_machine()
+    if float(machine["load average before"]) > _QUIET_LOAD_MAX:
+        click.secho("this machine is busy: ratios will scatter", fg="yellow")
     started = []
     try:
         for side in sides:
@@ -60,12 +65,12 @@ def _run(directory: Path, pairs: int, seconds: float, names: tuple[str, ...]) ->
             command=command_line(),
             commit=commit(),
             taken=utc_now(),
-            machine=describe_machine(),
+            machine=machine,
             client=client_version(),
             ours=ours.name,
             theirs=theirs.name,
-            flags_ours=ours.flags,
-            flags_theirs=theirs.flags,
+            flags_ours=without_paths(ours.flags),
+            flags_theirs=without_paths(theirs.flags),
             seconds_per_measurement=seconds,
             loads=loads,
         )

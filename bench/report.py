@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shlex
@@ -52,7 +53,13 @@ def describe_machine() -> dict[str, str]:
         "memory": f"{int(memory) / (1 << 20):.0f} GiB",
         "kernel": platform.release(),
         "python": platform.python_version(),
+        "load average before": f"{os.getloadavg()[0]:.2f}",
     }
+
+
+def without_paths(flags: dict[str, str]) -> dict[str, str]:
+    """What a saved result has no use for: where the checkout lies."""
+    return {key: value.replace(f"{ROOT}/", "") for key, value in flags.items()}
 
 
 def _lines(path: str) -> list[str]:
@@ -97,7 +104,8 @@ def save(run: Run) -> Path:
 def table(run: Run, path: Path) -> str:
     lines = [
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, "
-        f"{run.machine['memory']}, Linux {run.machine['kernel']}, Python {run.machine['python']}; "
+        f"{run.machine['memory']}, Linux {run.machine['kernel']}, Python {run.machine['python']}, "
+        f"load average before it {run.machine['load average before']}; "
         f"client {run.client} on the same machine. All figures: `{path.relative_to(ROOT)}`.",
         "",
         f"| load | {run.ours} | {run.theirs} | ratio: median (min–max) | CPU {run.ours} | CPU {run.theirs} |",
