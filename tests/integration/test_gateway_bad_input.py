@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import socket
 import struct
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -101,9 +104,10 @@ class GoodClient:
         consumer.assign([TopicPartition(TOPIC, 0, 0)])
         values: list[bytes | None] = []
         while len(values) < len(self.acknowledged):
-            messages = consumer.consume(100, 10)
-            assert messages, "records are missing"
-            values += [message.value() for message in messages]
+            message = consumer.poll(10)
+            assert message is not None, "records are missing"
+            assert message.error() is None
+            values.append(message.value())
         consumer.close()
         assert values == self.acknowledged
 
@@ -209,6 +213,46 @@ def test_bad_batches_are_errors_of_their_partition(
         )
 
 
+# --- processors ---
+
+
+def test_a_processor_that_dies_is_replaced(cluster: RunningCluster, good: GoodClient) -> None:
+    before = processors(cluster)
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: len(processors(cluster)) == len(before) and not set(before) & set(processors(cluster)))
+
+
+def test_the_number_of_processors_changes_at_run_time(cluster: RunningCluster, good: GoodClient) -> None:
+    config = cluster.directory.config_path("gateway")
+    known = config.read_text()
+    try:
+        for count in (5, 1):
+            config.write_text(known + f"num.network.threads={count}\n")
+            os.kill(cluster.pids["gateway"], signal.SIGHUP)
+            wait_until(lambda count=count: len(processors(cluster)) == count)  # type: ignore[misc]
+            good.produce()
+        config.write_text("nonsense=1\n")
+        os.kill(cluster.pids["gateway"], signal.SIGHUP)
+        good.produce()
+        assert len(processors(cluster)) == 1
+    finally:
+        config.write_text(known)
+        os.kill(cluster.pids["gateway"], signal.SIGHUP)
+    wait_until(lambda: len(processors(cluster)) == 3)
+
+
+def processors(cluster: RunningCluster) -> list[int]:
+    acceptor = cluster.pids["gateway"]
+    return [int(pid) for pid in Path(f"/proc/{acceptor}/task/{acceptor}/children").read_text().split()]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Fails by the test's own timeout, with what it waits for in the traceback."""
+    while not is_so():
+        time.sleep(0.05)
+
+
 def stored_batch(client: RawClient) -> bytes:
     """A batch that some producer wrote, to be spoilt."""
     asked = [FetchTopic(TOPIC, partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1)])]
@@ -220,12 +264,10 @@ def stored_batch(client: RawClient) -> bytes:
 
 def gateway_bytes(cluster: RunningCluster) -> int:
     """Resident memory of the gateway's processes together."""
-    acceptor = cluster.pids["gateway"]
-    children = Path(f"/proc/{acceptor}/task/{acceptor}/children").read_text().split()
-    return sum(_resident_bytes(pid) for pid in (str(acceptor), *children))
+    return sum(_resident_bytes(pid) for pid in (cluster.pids["gateway"], *processors(cluster)))
 
 
-def _resident_bytes(pid: str) -> int:
+def _resident_bytes(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024
