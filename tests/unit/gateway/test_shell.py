@@ -1,0 +1,222 @@
+"""The shell's parts that can be held without other processes: configuration, messages between processes, sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import msgspec
+import pytest
+
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    Assignment,
+    Broker,
+    CreateTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    NewTopic,
+    Purgatory,
+    TopicReference,
+    UpdateMetadata,
+)
+from barnabas.runtime.config import ConfigError, build_config
+from services.gateway.core.config import AddressPolicy
+from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.shell import joint
+from services.gateway.shell.client_socket import ClientSocket
+from services.gateway.shell.config import GatewayProperties
+from services.gateway.shell.processors import full_update
+from tests.unit.gateway.world import TOPIC_ID, topic
+
+
+def properties(**keys: str) -> GatewayProperties:
+    values = {"gateway.id": "g", "etcd.endpoints": "localhost:2379"}
+    values |= {key.replace("_", "."): text for key, text in keys.items()}
+    return build_config(GatewayProperties, {key: (text, "test") for key, text in values.items()})
+
+
+# --- configuration ---
+
+
+def test_what_clients_are_told_per_listener() -> None:
+    config = properties(
+        listeners="IN://10.0.0.5:9092,OUT://0.0.0.0:0",
+        advertised_listeners="OUT://kafka.example:443",
+        advertised_address_policy="shared",
+        auto_create_topics_enable="false",
+    ).core_config({"IN": 9092, "OUT": 31337})
+    told = [(each.name, each.advertised_host, each.advertised_port) for each in config.listeners]
+    assert told == [("IN", "10.0.0.5", 9092), ("OUT", "kafka.example", 443)]
+    assert config.address_policy is AddressPolicy.SHARED
+    assert config.auto_create_topics is False
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "advertised.listeners"),
+        ({"listeners": "localhost:9092"}, "NAME://host:port"),
+        ({"listeners": "A://h:1,A://h:2"}, "once"),
+        ({"listeners": "A://h:99999"}, "NAME://host:port"),
+        ({"advertised_listeners": "B://h:1"}, "not in listeners"),
+        ({"num_network_threads": "0"}, "num.network.threads"),
+        ({"advertised_address_policy": "nearest"}, "advertised.address.policy"),
+        ({"etcd_prefix": "/barnabas"}, "etcd.prefix"),
+    ],
+)
+def test_configuration_errors_name_the_key(keys: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        properties(**keys)
+
+
+# --- messages between acceptor and processors ---
+
+
+def test_settings_pass_between_processes() -> None:
+    settings = joint.ProcessorSettings(2, properties(), {"PLAINTEXT": 9092})
+    assert msgspec.json.decode(msgspec.json.encode(settings), type=joint.ProcessorSettings) == settings
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        CreateTopicsRequest([NewTopic("t", 3, -1, [Assignment(0, [1, 2])], {"a": "b"})], 1000, True),
+        DeleteTopicsRequest([TopicReference("t", bytes(16)), TopicReference("", TOPIC_ID)], 1000),
+        AllocateProducerIdsRequest("gateway-0"),
+    ],
+)
+def test_calls_pass_between_processes(request_: ControllerRequest) -> None:
+    assert joint.decode_call(joint.encode_call(7, request_)) == (7, request_)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        CreateTopicsResponse([CreateTopicResult("t", TOPIC_ID, 0, "", 1, 1, {"a": "b"})], 9),
+        DeleteTopicsResponse([DeleteTopicResult("t", TOPIC_ID, 3, "no")], -1),
+        AllocateProducerIdsResponse(0, 1000, 1000),
+        None,
+    ],
+)
+def test_answers_pass_between_processes(answer: ControllerAnswer | None) -> None:
+    assert joint.decode_answer(joint.encode_answer(1 << 40, answer)) == (1 << 40, answer)
+
+
+def test_metadata_revisions_and_ids_pass_between_processes() -> None:
+    update = UpdateMetadata(
+        5, True, "c", 1, [Broker(1, "h:1", 7, "r")], [Purgatory("p", "h:2")], [topic()], [b"x" * 16]
+    )
+    assert joint.decode_metadata(joint.encode_metadata(update)) == update
+    assert joint.decode_revision(joint.encode_revision(-1)) == -1
+    assert joint.decode_ids(joint.encode_ids([1, 1 << 40])) == (1, 1 << 40)
+
+
+def test_a_processor_that_starts_late_gets_the_same_image() -> None:
+    image, late = ClusterImage(), ClusterImage()
+    image.apply(UpdateMetadata(5, True, "c", 1, [Broker(1, "h:1", 7)], [Purgatory("p", "h:2")], [topic()]))
+    image.apply(UpdateMetadata(6, False, "c", 1, [Broker(1, "h:1", 7)], [], [topic("u", b"u" * 16)]))
+    assert late.apply(full_update(image))
+    assert (late.revision, late.brokers, late.purgatories) == (6, image.brokers, [])
+    assert late.topics_by_id == image.topics_by_id
+
+
+# --- sockets ---
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.received = b""
+        self.unsent: list[int] = []
+        self.lost = asyncio.Event()
+        self.changed = asyncio.Event()
+
+    def bytes_received(self, connection_id: int, data: bytes) -> None:
+        self.received += data
+        self.changed.set()
+
+    def unsent_changed(self, connection_id: int, unsent_bytes: int) -> None:
+        self.unsent.append(unsent_bytes)
+        self.changed.set()
+
+    def socket_lost(self, connection_id: int) -> None:
+        self.lost.set()
+
+
+def joined() -> tuple[Owner, ClientSocket, socket.socket]:
+    ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    theirs.setblocking(False)
+    owner = Owner()
+    return owner, ClientSocket(1, ours, owner), theirs
+
+
+async def receive(theirs: socket.socket, size: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    received = b""
+    while len(received) < size:
+        part = await loop.sock_recv(theirs, 65536)
+        if not part:
+            break
+        received += part
+    return received
+
+
+async def test_what_a_client_does_not_take_is_kept_in_order_and_counted() -> None:
+    owner, client, theirs = joined()
+    buffers = [bytes([index % 256]) * 1000 for index in range(2_000)]
+    client.write(list(buffers))
+    assert client.unsent_bytes > 1_000_000
+    client.write([b"last"])
+    whole = b"".join(buffers) + b"last"
+    assert await receive(theirs, len(whole)) == whole
+    while client.unsent_bytes:
+        await owner.changed.wait()
+    assert owner.unsent == sorted(owner.unsent, reverse=True)
+    assert owner.unsent[-1] == 0
+    client.abort()
+    theirs.close()
+
+
+async def test_a_close_lets_out_what_was_written() -> None:
+    _, client, theirs = joined()
+    client.write([bytes(1_000_000)])
+    client.close()
+    assert len(await receive(theirs, 1_000_001)) == 1_000_000
+    theirs.close()
+
+
+async def test_reading_pauses_and_resumes() -> None:
+    owner, client, theirs = joined()
+    client.pause()
+    theirs.send(b"one")
+    await asyncio.sleep(0.01)
+    assert owner.received == b""
+    client.resume()
+    await owner.changed.wait()
+    assert owner.received == b"one"
+    client.abort()
+    theirs.close()
+
+
+async def test_a_client_that_hangs_up_is_lost_once() -> None:
+    owner, client, theirs = joined()
+    theirs.close()
+    await owner.lost.wait()
+    client.write([b"too late"])
+    client.close()
+    assert client.unsent_bytes == 0
+
+
+async def test_a_client_that_hangs_up_with_answers_on_their_way_is_lost() -> None:
+    owner, client, theirs = joined()
+    client.pause()
+    client.write([bytes(1_000_000)])
+    theirs.close()
+    await owner.lost.wait()
+    assert client.unsent_bytes == 0
