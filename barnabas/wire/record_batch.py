@@ -266,6 +266,26 @@ def decode_payload(header: BatchHeader, payload: Buffer) -> list[Record]:
     return records
 
 
+def iterate_timestamps(header: BatchHeader, payload: Buffer) -> Iterator[tuple[int, int]]:
+    """`(offset, timestamp_ms)` of each record in `payload`, whose contents are passed over. Raises MalformedFrame."""
+    position = 0
+    try:
+        for _ in range(header.records_count):
+            length, position = read_varint(payload, position)
+            end = position + length
+            if length < 0 or end > len(payload):
+                raise MalformedFrame(f"a record of {length} bytes where {len(payload) - position} are left")
+            timestamp_delta, position = read_varlong(payload, position + 1)
+            offset_delta, _ = read_varint(payload, position)
+            timestamp_ms = (
+                header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
+            )
+            yield header.base_offset + offset_delta, timestamp_ms
+            position = end
+    except IndexError as error:
+        raise MalformedFrame(f"a batch of {header.records_count} records ends too early: {error}") from None
+
+
 def _encode_record(record: Record, offset_delta: int, base_timestamp: int) -> bytes:
     parts = [b"\0", varint(record.timestamp_ms - base_timestamp), varint(offset_delta)]
     for content in (record.key, record.value):

@@ -58,8 +58,10 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.batch_search import Decompress
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
+    FindRecordEffect,
     FlushEffect,
     ReadEffect,
     ReplaceEffect,
@@ -67,7 +69,6 @@ from services.logstore.core.storage.effects import (
     WriteEffect,
 )
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.storage.timestamp_lookup import Decompress
 from services.logstore.core.streams import ExchangeStream, PendingRead, ReadStream, Stream, WatchStream
 from services.logstore.core.watches import Watches
 
@@ -327,7 +328,10 @@ class LogstoreCore:
                 self._appends.on_written(effect)
             case ReadEffect():
                 if not self._reads.on_bytes(effect, outcome):
-                    self._queries.on_bytes(effect, outcome)
+                    self._queries.on_done(effect, outcome)
+                self._act_on_disk_failures()
+            case FindRecordEffect():
+                self._queries.on_done(effect, outcome)
                 self._act_on_disk_failures()
             case FlushEffect():
                 self._housekeeping.on_flushed(effect)
@@ -347,6 +351,8 @@ class LogstoreCore:
                 # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
                 if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
                     self._replicas.disk_failed(effect.log, error)
+            case FindRecordEffect():
+                raise AssertionError("a batch that has been read is opened without the disk")
             case ReplaceEffect():
                 self._checkpoints.on_replaced(effect)
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))

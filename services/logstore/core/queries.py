@@ -6,6 +6,7 @@ UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE, KAFKA_STORAGE_ERROR. Of a state quer
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 from barnabas.channel.messages import OffsetAnswer, OffsetQuery, StateAnswer, StateQuery
@@ -15,14 +16,18 @@ from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.reads import READ_COMMITTED
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.timestamp_lookup import LATEST, Decompress, TimestampLookup
+from services.logstore.core.storage.batch_search import Decompress
+from services.logstore.core.storage.effects import FindRecordEffect
+from services.logstore.core.storage.timestamp_lookup import LATEST, LookupEffect, TimestampLookup
 from services.logstore.core.streams import ExchangeStream
+
+# Each may hold 64 MiB of an opened batch, and a worker for long: writes and reads must find workers beside them.
+SEARCHES_MAX = 2
 
 
 @dataclass(slots=True, eq=False)
 class _PendingQuery:
-    """A query that reads batches to find its answer."""
+    """A query that reads and opens batches to find its answer."""
 
     stream: ExchangeStream
     request_id: int
@@ -32,11 +37,13 @@ class _PendingQuery:
 
 class Queries:
     def __init__(self, replicas: Replicas, outbox: Outbox, decompress: Decompress) -> None:
-        """`decompress` opens the one batch that holds a timestamp; see `timestamp_lookup`."""
+        """`decompress` opens the one batch that holds a timestamp; see `batch_search`."""
         self._replicas = replicas
         self._outbox = outbox
         self._decompress = decompress
-        self._pending: dict[ReadEffect, _PendingQuery] = {}
+        self._pending: dict[LookupEffect, _PendingQuery] = {}
+        self._to_search: deque[FindRecordEffect] = deque()
+        self._searching = 0
 
     def query_state(self, stream: ExchangeStream, query: StateQuery) -> None:
         stream.requests_handled += 1
@@ -48,7 +55,7 @@ class Queries:
         self._outbox.exchange_response(stream).state_answers.append(answer)
 
     def query_offset(self, stream: ExchangeStream, query: OffsetQuery) -> None:
-        stream.requests_handled += 1
+        """Handled, for its credit, when it is answered: credit bounds how many lookups there are."""
         partition = self._replicas.by_key.get((query.topic_id, query.partition))
         if partition is None:
             self._refuse(stream, query.request_id, self._replicas.error_of_absent(query.topic_id, query.partition))
@@ -65,31 +72,46 @@ class Queries:
         self._go_on(_PendingQuery(stream, query.request_id, partition, lookup), None)
 
     def _go_on(self, pending: _PendingQuery, data: bytes | None) -> None:
-        """Take a lookup to its next read, or to its end. A generator begins by being sent None."""
+        """Take a lookup to its next effect, or to its end. A generator begins by being sent None."""
         try:
             effect = next(pending.lookup) if data is None else pending.lookup.send(data)
         except StopIteration as end:
             found = end.value
-            answer = OffsetAnswer(
-                pending.request_id, ErrorCode.NONE, found.timestamp_ms, found.offset, found.leader_epoch
+            self._answer(
+                pending.stream,
+                OffsetAnswer(pending.request_id, ErrorCode.NONE, found.timestamp_ms, found.offset, found.leader_epoch),
             )
-            self._outbox.exchange_response(pending.stream).offset_answers.append(answer)
             return
         except DiskError as error:
             self._replicas.disk_failed(pending.partition.log, error)
             self._refuse(pending.stream, pending.request_id, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         self._pending[effect] = pending
-        self._outbox.add_effect(effect)
+        if isinstance(effect, FindRecordEffect):
+            self._to_search.append(effect)
+            self._search()
+        else:
+            self._outbox.add_effect(effect)
 
-    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
-        """Bytes have come. False when no query waits for them."""
+    def _search(self) -> None:
+        """Open as many batches as may be open at once."""
+        while self._to_search and self._searching < SEARCHES_MAX:
+            effect = self._to_search.popleft()
+            pending = self._pending.get(effect)
+            if pending is None or pending.stream.closed:
+                self._pending.pop(effect, None)
+                continue
+            self._searching += 1
+            self._outbox.add_effect(effect)
+
+    def on_done(self, effect: LookupEffect, data: bytes) -> None:
+        """An effect of a lookup has been carried out; whoever asked may be gone, or have been answered."""
+        if isinstance(effect, FindRecordEffect):
+            self._searching -= 1
+            self._search()
         pending = self._pending.pop(effect, None)
-        if pending is None:
-            return False
-        if not pending.stream.closed:
+        if pending is not None and not pending.stream.closed:
             self._go_on(pending, data)
-        return True
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         for effect in [effect for effect, pending in self._pending.items() if pending.partition is partition]:
@@ -97,4 +119,8 @@ class Queries:
             self._refuse(pending.stream, pending.request_id, error)
 
     def _refuse(self, stream: ExchangeStream, request_id: int, error: ErrorCode) -> None:
-        self._outbox.exchange_response(stream).offset_answers.append(OffsetAnswer(request_id, error))
+        self._answer(stream, OffsetAnswer(request_id, error))
+
+    def _answer(self, stream: ExchangeStream, answer: OffsetAnswer) -> None:
+        stream.requests_handled += 1
+        self._outbox.exchange_response(stream).offset_answers.append(answer)

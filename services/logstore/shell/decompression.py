@@ -23,7 +23,7 @@ _GZIP_WINDOW_BITS: Final = 31
 
 
 def decompress(codec: int, data: memoryview, limit: int) -> bytes | None:
-    """What `data` holds; None when it is broken, of an unknown codec, or holds more than `limit` bytes."""
+    """What `data` holds; None when it is broken, of an unknown codec, or holds more than `limit` bytes or there are."""
     try:
         match codec:
             case Compression.GZIP:
@@ -36,7 +36,7 @@ def decompress(codec: int, data: memoryview, limit: int) -> bytes | None:
                 return _into_buffer(cramjam.zstd.decompress_into, data, limit)
             case _:
                 return None
-    except (zlib.error, cramjam.DecompressionError, ValueError):
+    except (zlib.error, cramjam.DecompressionError, ValueError, MemoryError):
         return None
 
 

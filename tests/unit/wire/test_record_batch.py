@@ -80,6 +80,9 @@ def test_batches_of_other_clients(builder: type[Any], codec: Compression, is_tra
     assert header.has_producer
     assert header.has_contiguous_offsets
     payload = decompress(header.compression, memoryview(batch)[record_batch.HEADER_BYTES :])
+    assert list(record_batch.iterate_timestamps(header, payload)) == [
+        (offset, record.timestamp_ms) for offset, record in enumerate(RECORDS)
+    ]
     decoded = record_batch.decode_payload(header, payload)
     assert [record.offset for record in decoded] == [0, 1, 2, 3]
     assert [(r.key, r.value, r.timestamp_ms, r.headers) for r in decoded] == [

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
 from barnabas.ports.disk import Buffer, Disk, DiskFile
+from barnabas.wire.record_batch import BatchHeader
+from services.logstore.core.storage.batch_search import Decompress, OffsetAtTimestamp, first_record_of
 
 if TYPE_CHECKING:
     from services.logstore.core.storage.log import PartitionLog
@@ -76,6 +78,19 @@ class ReadEffect:
 
 
 @dataclass(slots=True, eq=False)
+class FindRecordEffect:
+    """Open a batch that has been read, and find its first record at or after a time. No disk, but work for a worker."""
+
+    log: PartitionLog
+    header: BatchHeader
+    batch: bytes
+    timestamp_ms: int
+    decompress: Decompress
+    found: OffsetAtTimestamp | None = None
+    """The outcome: None when every record is earlier."""
+
+
+@dataclass(slots=True, eq=False)
 class ReplaceEffect:
     """Put a checkpoint in place."""
 
@@ -89,7 +104,7 @@ class DeleteDirectoryEffect:
     path: str
 
 
-StorageEffect = WriteEffect | ReadEffect | FlushEffect | ReplaceEffect | DeleteDirectoryEffect
+StorageEffect = WriteEffect | ReadEffect | FindRecordEffect | FlushEffect | ReplaceEffect | DeleteDirectoryEffect
 
 
 def execute(disk: Disk, effect: StorageEffect) -> bytes:
@@ -97,6 +112,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
     match effect:
         case ReadEffect():
             return disk.read_at(effect.file, effect.position, effect.length)
+        case FindRecordEffect():
+            effect.found = first_record_of(effect.header, effect.batch, effect.timestamp_ms, effect.decompress)
         case WriteEffect():
             disk.write_at(effect.file, effect.position, effect.buffers)
             for write in effect.index_writes:

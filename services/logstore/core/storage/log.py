@@ -22,6 +22,7 @@ from barnabas.ports.disk import Disk, DiskError, DiskFile
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import LENGTH_OVERHEAD_BYTES, patch_log_append_time
 from services.logstore.core.storage import log_reads
+from services.logstore.core.storage.batch_search import Decompress
 from services.logstore.core.storage.batch_validation import check_client_batch
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from services.logstore.core.storage.effects import FileReplacement, FlushEffect, ReadEffect, SmallWrite, WriteEffect
@@ -30,7 +31,7 @@ from services.logstore.core.storage.log_reads import ReadPlan
 from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducedBatch, ProducerState
 from services.logstore.core.storage.segment import RELATIVE_OFFSET_MAX, Segment, file_name
-from services.logstore.core.storage.timestamp_lookup import Decompress, TimestampLookup, lookup_timestamp
+from services.logstore.core.storage.timestamp_lookup import TimestampLookup, lookup_timestamp
 
 # A write holds an IO worker and delays those who came first; past this many bytes the rest waits for the next one.
 WRITE_BYTES_MAX = 8 * 1024 * 1024

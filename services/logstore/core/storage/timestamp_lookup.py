@@ -1,6 +1,7 @@
 """ListOffsets: from a timestamp, or one of Kafka's special ones, to an offset.
 
-A lookup is a generator over effects: it yields a `ReadEffect`, is sent the bytes, and returns its answer.
+A lookup is a generator over effects: it yields a `ReadEffect` and is sent the bytes, or a `FindRecordEffect` which has
+found what there is when it goes on, and returns its answer.
 
 - latest (-1): the offset asked for as upper bound; earliest (-2) and earliest local (-4): the log's start
 - max timestamp (-3): the first record that carries the largest timestamp
@@ -12,13 +13,12 @@ A lookup is a generator over effects: it yields a `ReadEffect`, is sent the byte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from barnabas.wire.primitives import MalformedFrame
-from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, Compression, decode_payload, parse_header
-from services.logstore.core.storage.effects import ReadEffect
+from barnabas.wire.record_batch import HEADER_BYTES, parse_header
+from services.logstore.core.storage.batch_search import Decompress, OffsetAtTimestamp
+from services.logstore.core.storage.effects import FindRecordEffect, ReadEffect
 from services.logstore.core.storage.segment import Segment
 from services.logstore.core.storage.time_index import NO_TIMESTAMP
 
@@ -32,27 +32,12 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
-DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 SCAN_BYTES = 64 * 1024
-
-Decompress = Callable[[int, memoryview, int], bytes | None]
-"""(codec, data, limit in bytes) → what the data holds; None when it is broken, of an unknown codec, or holds more
-than the limit.
-"""
-
-
-@dataclass(slots=True, frozen=True)
-class OffsetAtTimestamp:
-    """-1 in every field when no record answers the question; a special timestamp's own `timestamp_ms` is -1."""
-
-    timestamp_ms: int
-    offset: int
-    leader_epoch: int
-
 
 NO_OFFSET = OffsetAtTimestamp(-1, -1, -1)
 
-TimestampLookup = Generator[ReadEffect, bytes, OffsetAtTimestamp]
+LookupEffect = ReadEffect | FindRecordEffect
+TimestampLookup = Generator[LookupEffect, bytes, OffsetAtTimestamp]
 
 
 def lookup_timestamp(log: PartitionLog, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:
@@ -80,7 +65,7 @@ def lookup_timestamp(log: PartitionLog, timestamp_ms: int, upto_offset: int, dec
 
 def _first_record_in(
     log: PartitionLog, segment: Segment, timestamp_ms: int, upto_offset: int, decompress: Decompress
-) -> Generator[ReadEffect, bytes, OffsetAtTimestamp | None]:
+) -> Generator[LookupEffect, bytes, OffsetAtTimestamp | None]:
     """The first record of `segment` at or after `timestamp_ms`, if there is one below `upto_offset`."""
     position = segment.offset_index.position_before(segment.time_index.offset_before(timestamp_ms))
     end = min(segment.byte_count, log.written_position - segment.start_position)
@@ -99,31 +84,14 @@ def _first_record_in(
         if header.base_offset >= upto_offset or not HEADER_BYTES <= header.size_bytes <= end - position:
             return None
         if header.max_timestamp >= timestamp_ms:
+            if header.is_log_append_time:
+                return OffsetAtTimestamp(header.max_timestamp, header.base_offset, header.partition_leader_epoch)
             batch = data[index : index + header.size_bytes]
             if len(batch) < header.size_bytes:
                 batch = yield ReadEffect(log, segment.file, position, header.size_bytes)
-            found = _first_record_of(header, batch, timestamp_ms, decompress)
-            if found is not None:
-                return found if found.offset < upto_offset else None
+            search = FindRecordEffect(log, header, batch, timestamp_ms, decompress)
+            yield search
+            if search.found is not None:
+                return search.found if search.found.offset < upto_offset else None
         position += header.size_bytes
     return None
-
-
-def _first_record_of(
-    header: BatchHeader, batch: bytes, timestamp_ms: int, decompress: Decompress
-) -> OffsetAtTimestamp | None:
-    epoch = header.partition_leader_epoch
-    if header.is_log_append_time:
-        return OffsetAtTimestamp(header.max_timestamp, header.base_offset, epoch)
-    payload: memoryview | bytes | None = memoryview(batch)[HEADER_BYTES:]
-    if header.compression != Compression.NONE:
-        payload = decompress(header.compression, memoryview(batch)[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
-    if payload is not None:
-        try:
-            for record in decode_payload(header, payload):
-                if record.timestamp_ms >= timestamp_ms:
-                    return OffsetAtTimestamp(record.timestamp_ms, record.offset, epoch)
-            return None
-        except MalformedFrame:
-            pass  # The producer's own bytes, under a CRC that is right: answered as a batch that can't be opened.
-    return OffsetAtTimestamp(header.max_timestamp, header.base_offset, epoch)

@@ -6,11 +6,11 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
+from services.logstore.core.storage.batch_search import Decompress, OffsetAtTimestamp
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan
 from services.logstore.core.storage.recovery import OpenedLog, open_log
-from services.logstore.core.storage.timestamp_lookup import Decompress, OffsetAtTimestamp
 
 DIRECTORY = "/data/orders-0"
 WALL_MS = 1_700_000_000_000

@@ -8,9 +8,9 @@ import pytest
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.record_batch import Record, build_batch
+from services.logstore.core.storage.batch_search import DECOMPRESSED_BYTES_MAX, OffsetAtTimestamp
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.timestamp_lookup import (
-    DECOMPRESSED_BYTES_MAX,
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -18,7 +18,6 @@ from services.logstore.core.storage.timestamp_lookup import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
     NO_OFFSET,
-    OffsetAtTimestamp,
 )
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, lookup, new_log, settle
