@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from collections.abc import Iterator
 from itertools import cycle, islice
-from typing import IO
 
 import click
 
@@ -16,7 +16,7 @@ from barnabas.cli.terminal import bootstrap_of, bootstrap_option, clear_errors, 
 from barnabas.wire.messages.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from barnabas.wire.record_batch import Record
 
-_BATCH_RECORDS_MAX = 1000
+_BATCH_BYTES_MAX = 65_536
 _WAIT_MS_MAX = 500
 
 
@@ -31,27 +31,29 @@ def produce(
 ) -> None:
     """Produce each line of standard input to TOPIC (acks=all); a topic that is not there is created."""
     count = 0
-    with (
-        clear_errors(KafkaError, LayoutError),
-        KafkaClient(*bootstrap_of(directory, bootstrap)) as client,
-    ):
+    stdin = sys.stdin.buffer
+    assert isinstance(stdin, io.BufferedReader), "standard input is buffered"
+    with clear_errors(KafkaError, LayoutError), KafkaClient(*bootstrap_of(directory, bootstrap)) as client:
         partitions = [each.partition_index for each in client.topic(topic, create=True).partitions]
         targets = cycle(sorted(partitions) if partition is None else [partition])
-        for batch in _batches(sys.stdin.buffer, key_separator):
+        for batch in _batches(stdin, key_separator):
             client.produce(topic, next(targets), batch)
             count += len(batch)
     click.echo(f"produced {count} records to {topic}", err=True)
 
 
-def _batches(lines: IO[bytes], key_separator: str | None) -> Iterator[list[Record]]:
-    """As many records as are there already, so that lines typed by hand go out one by one."""
-    is_typed = lines.isatty()
-    while batch := [_record(line, key_separator) for line in islice(lines, 1 if is_typed else _BATCH_RECORDS_MAX)]:
-        yield batch
+def _batches(stdin: io.BufferedReader, key_separator: str | None) -> Iterator[list[Record]]:
+    """Whole lines as they come: a line typed by hand goes out at once, a file in large batches."""
+    partial = b""
+    while chunk := stdin.read1(_BATCH_BYTES_MAX):
+        *lines, partial = (partial + chunk).split(b"\n")
+        if lines:
+            yield [_record(line, key_separator) for line in lines]
+    if partial:
+        yield [_record(partial, key_separator)]
 
 
-def _record(line: bytes, key_separator: str | None) -> Record:
-    text = line.removesuffix(b"\n")
+def _record(text: bytes, key_separator: str | None) -> Record:
     timestamp_ms = time.time_ns() // 1_000_000
     if key_separator is None:
         return Record(None, text, timestamp_ms)
@@ -82,10 +84,7 @@ def consume(
 ) -> None:
     """Print the records of TOPIC, a line each."""
     out = sys.stdout.buffer
-    with (
-        clear_errors(KafkaError, LayoutError),
-        KafkaClient(*bootstrap_of(directory, bootstrap)) as client,
-    ):
+    with clear_errors(KafkaError, LayoutError), KafkaClient(*bootstrap_of(directory, bootstrap)) as client:
         partitions = [each.partition_index for each in client.topic(topic, create=False).partitions]
         chosen = sorted(partitions) if partition is None else [partition]
         positions = {each: _first_offset(client, topic, each, offset) for each in chosen}
