@@ -118,8 +118,7 @@ class AppendRouter:
 
     def _attempt(self, order: AppendOrder, append: PendingAppend, *, in_turn: bool) -> _Attempt:
         """Send the append if it may go now. `in_turn`: its order was the first in its logstore's line."""
-        topic_id, partition = append.key
-        metadata = self._image.partition(topic_id, partition)
+        metadata = self._image.partition(append.topic_id, append.partition)
         if metadata is None:
             return self._fail(append, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if metadata.leader == NO_LEADER:

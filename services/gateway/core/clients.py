@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
 
 
-_REQUESTS_PER_TURN = 64
-"""Of one connection, before the others have their turn: most requests are answered while they start."""
+_ANSWERS_PER_TURN = 16
+"""Of one connection to requests that are answered as they start, before the others have their turn."""
 
 
 class ClientRoom:
@@ -46,7 +46,7 @@ class ClientRoom:
         self._connections: dict[int, Connection] = {}
         self._runnable: deque[Connection] = deque()
         self._next_turn: list[Connection] = []
-        """Those that have started as many requests as one turn allows."""
+        """Those that may start more requests as soon as the others had their turn."""
         self._is_draining = False
         self._writing: list[Connection] = []
         """Those with something to write in this turn; the next five are the turn's outputs."""
@@ -78,13 +78,14 @@ class ClientRoom:
             self._processor.requests.refuse(connection, None, str(error))
             return
         memory.held_bytes += splitter.buffered_bytes
-        requests_left = _REQUESTS_PER_TURN
+        answers_left = _ANSWERS_PER_TURN
         for frame in frames:
-            if requests_left and not connection.queued_frames and connection.may_start(frame):
-                requests_left -= 1
+            if answers_left and not connection.queued_frames and connection.may_start(frame):
                 self._processor.requests.start(connection, frame)
                 if connection.is_closed:
                     return
+                if connection.unanswered == 0:
+                    answers_left -= 1
             else:
                 connection.queued_frames.append(frame)
                 frame_bytes = len(frame) + QUEUED_FRAME_BYTES
@@ -93,8 +94,8 @@ class ClientRoom:
         if frames:
             connection.frame_since_ms = self._processor.now_ms
             memory.yield_privilege(connection)
-        if not requests_left:
-            self.run_later(connection)
+        if not answers_left:
+            self._next_turn.append(connection)
         if memory.is_over() or connection.wants_pause():
             self._pause(connection)
 
@@ -211,12 +212,11 @@ class ClientRoom:
 
     def _run_one(self, connection: Connection) -> None:
         queued = connection.queued_frames
-        requests_left = _REQUESTS_PER_TURN
+        answers_left = _ANSWERS_PER_TURN
         while queued and connection.may_start(queued[0]):
-            if not requests_left:
+            if not answers_left:
                 self._next_turn.append(connection)
                 break
-            requests_left -= 1
             frame = queued.popleft()
             frame_bytes = len(frame) + QUEUED_FRAME_BYTES
             connection.queued_bytes -= frame_bytes
@@ -224,6 +224,8 @@ class ClientRoom:
             self._processor.requests.start(connection, frame)
             if connection.is_closed:
                 return
+            if connection.unanswered == 0:
+                answers_left -= 1
         if not connection.is_paused:
             self._pause(connection)
         elif not connection.wants_pause() and not self._request_memory.is_waiting(connection):
@@ -275,7 +277,7 @@ class ClientRoom:
         for connection in self._writing:
             self._flush(connection)
             if connection.queued_frames and connection.may_start(connection.queued_frames[0]):
-                self.run_later(connection)
+                self._next_turn.append(connection)
         self._writing.clear()
         for connection in self._next_turn:
             self.run_later(connection)

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import (
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
     TopicProduceResponse,
 )
-from barnabas.wire.primitives import ZERO_UUID, Buffer
+from barnabas.wire.primitives import Buffer
 from services.gateway.core.appends import PendingAppend
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.produce import PendingProduce
@@ -98,43 +99,41 @@ def _add_topic(
         metadata = image.topics_by_name.get(topic.name)
         absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     name = topic.name if metadata is None else metadata.topic
-    topic_id = ZERO_UUID if metadata is None else metadata.topic_id
-    is_allowed = authorize(slot.connection.context, Operation.WRITE, (ResourceType.TOPIC, name))
+    refusal = None if metadata is not None else absent
+    if not authorize(slot.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
+        refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partitions: list[PartitionProduceResponse] = []
     responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
-    known = image.partitions_by_topic_id.get(topic_id, {})
-    indexes: dict[int, int] = {}
     for partition in topic.partition_data:
-        index = partition.index
-        response: PartitionProduceResponse
-        if not is_allowed:
-            response = _failed(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        elif metadata is None:
-            response = _failed(index, absent)
-        elif index not in known:
-            response = _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if refusal is not None or metadata is None:
+            response = _failed(partition.index, refusal or absent)
         else:
-            records = partition.records
-            fault = _fault(slot.header.api_version, records)
-            if fault is not None:
-                response = _failed(index, *fault)
-            else:
-                assert records is not None
-                response = PartitionProduceResponse(index, 0, -1)
-                appends.append(PendingAppend(slot, (topic_id, index), records, response))
+            response = _add_partition(slot, metadata.topic_id, partition, appends)
         if response.error_code:
             slot.has_failed = True
-        known_at = indexes.setdefault(index, len(partitions))
-        if known_at < len(partitions):
-            partitions[known_at] = response
-        else:
-            partitions.append(response)
+        partitions.append(response)
+    if len(partitions) > 1:
+        partitions[:] = {response.index: response for response in partitions}.values()
 
 
-def _fault(version: int, records: Buffer | None) -> tuple[ErrorCode, str] | None:
-    """What the version of the request says about the records' form; only the header of the batch is looked at."""
+def _add_partition(
+    slot: PendingProduce, topic_id: bytes, partition: PartitionProduceData, appends: list[PendingAppend]
+) -> PartitionProduceResponse:
+    index, records = partition.index, partition.records
+    if index not in slot.connection.processor.image.partitions_by_topic_id[topic_id]:
+        return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not records:
-        return ErrorCode.INVALID_RECORD, f"Produce requests with version {version} must have at least one record batch"
+        return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")
+    fault = _fault(slot.header.api_version, records)
+    if fault is not None:
+        return _failed(index, *fault)
+    response = PartitionProduceResponse(index, 0, -1)
+    appends.append(PendingAppend(slot, (topic_id, index), records, response))
+    return response
+
+
+def _fault(version: int, records: Buffer) -> tuple[ErrorCode, str] | None:
+    """What the version of the request says about the records' form; only the header of the batch is looked at."""
     if len(records) <= _ATTRIBUTES_POSITION:
         return None
     attributes = records[_ATTRIBUTES_POSITION]
