@@ -55,9 +55,7 @@ class Controller:
         self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id)
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
-        self._requests = Requests(
-            self.image, defaults, new_topic_id, self.links.leaders_know, self.subscriptions.gateways_know
-        )
+        self._requests = Requests(self.image, defaults, new_topic_id, self.links.leaders_know, self.subscriptions)
         self._wall_ms = wall_ms
         self._effects: list[Effect] = []
         self._active = False
@@ -228,6 +226,7 @@ class Controller:
         """The image is new: every stream and subscription starts with everything."""
         self._electable = dict.fromkeys(self.image.chunks)
         self._members_due = self._deletions_due = True
+        self.subscriptions.published_revision = self.image.revision
         self._effects += self.links.close_all()
         self._effects += self.links.follow_registrations()
         if self.subscriptions.by_id:
@@ -245,8 +244,10 @@ class Controller:
         controller_epoch = self.candidacy.controller_epoch
         update = incremental_update(self.image, changes, controller_epoch)
         self._effects += self.links.tell_changes(changes, update, controller_epoch, now_ms)
-        if update is not None and self.subscriptions.by_id:
-            self._effects.append(PublishMetadata(update))
+        if update is not None:
+            self.subscriptions.published_revision = update.revision
+            if self.subscriptions.by_id:
+                self._effects.append(PublishMetadata(update))
 
     def _write(self, now_ms: int) -> None:
         """Finish the Txn in flight, if the image shows it; begin the next."""

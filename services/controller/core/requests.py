@@ -21,6 +21,7 @@ from barnabas.cluster.messages import (
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.effects import Effect, Reject, Respond, Response
 from services.controller.core.image import ControllerImage
+from services.controller.core.subscriptions import Subscriptions
 from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
 from services.controller.core.topic_deletion import delete_topics
 from services.controller.core.writes import Write, pack, put
@@ -65,13 +66,13 @@ class Requests:
         defaults: TopicDefaults,
         new_topic_id: Callable[[], bytes],
         leaders_know: Callable[[bytes, int], bool],
-        gateways_know: Callable[[int], bool],
+        subscriptions: Subscriptions,
     ) -> None:
         self._image = image
         self._defaults = defaults
         self._new_topic_id = new_topic_id
         self._leaders_know = leaders_know
-        self._gateways_know = gateways_know
+        self._subscriptions = subscriptions
         self._queue: deque[tuple[int, Request, int]] = deque()
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
@@ -138,16 +139,18 @@ class Requests:
 
     def _decide(self, request_id: int, request: Request, deadline_ms: int) -> tuple[Waiting, list[Write]]:
         image = self._image
+        # Where nothing is written: the gateway waits for this one, and must not wait for one that it is never told.
+        known_revision = self._subscriptions.published_revision
         match request:
             case CreateTopicsRequest():
                 creation = create_topics(image, request, self._defaults, self._new_topic_id)
                 created = [topic.topic_id for topic in creation.created]
-                response = CreateTopicsResponse(creation.results, image.revision)
+                response = CreateTopicsResponse(creation.results, known_revision)
                 return Waiting(request_id, deadline_ms, response, created), creation.writes
             case DeleteTopicsRequest():
                 deletion = delete_topics(image, request)
                 return (
-                    Waiting(request_id, deadline_ms, DeleteTopicsResponse(deletion.results, image.revision)),
+                    Waiting(request_id, deadline_ms, DeleteTopicsResponse(deletion.results, known_revision)),
                     deletion.writes,
                 )
             case AllocateProducerIdsRequest():
@@ -163,7 +166,7 @@ class Requests:
         revision = waiting.revision
         if revision < 0:
             return False
-        if waiting.gateways_must_know and not self._gateways_know(revision):
+        if waiting.gateways_must_know and not self._subscriptions.gateways_know(revision):
             return False
         return all(self._leaders_know(topic_id, revision) for topic_id in waiting.created_topic_ids)
 

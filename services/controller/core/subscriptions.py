@@ -20,6 +20,8 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self.by_id: dict[int, Subscriber] = {}
+        self.published_revision = -1
+        """Of the last change that is told to members; later ones, a gateway's registration say, are none of theirs."""
 
     def gateways_know(self, revision: int) -> bool:
         """Every gateway that follows answers by `revision`; one that does not follow calls itself unready."""
