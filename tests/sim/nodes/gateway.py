@@ -165,7 +165,7 @@ class GatewayNode(Process):
         for connection_id, buffers in outputs.writes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].end.send(b"".join(map(bytes, buffers)))
-        for connection_id in outputs.closes:
+        for connection_id in (*outputs.closes, *outputs.aborts):
             if connection_id in self._sockets:
                 self._sockets.pop(connection_id).end.close("closed by the gateway")
         for connection_id in outputs.pauses:
