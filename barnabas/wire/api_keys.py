@@ -146,10 +146,6 @@ class ApiKey(IntEnum):
     def is_served(self) -> bool:
         return self.version_max >= self.version_min
 
-    def serves(self, version: int) -> bool:
-        """Whether a request of this version gets a real answer."""
-        return self.version_min <= version <= self.version_max
-
     def is_flexible(self, version: int) -> bool:
         """Whether this version has compact lengths and tagged fields (KIP-482)."""
         return version >= self.flexible_from

@@ -25,7 +25,7 @@ _RESPONSE_ELEMENTS_MAX: Final = 1 << 24
 
 
 class UnsupportedVersion(LookupError):  # noqa: N818 - it reads as the error code does
-    """No such message in that version: the caller should have asked `ApiKey.serves` first."""
+    """No such message in that version: the caller should have compared `ApiKey.version_min` and `version_max` first."""
 
 
 class _Encoder(NamedTuple):

@@ -34,7 +34,6 @@ NO_SEQUENCE: Final = -1
 NO_LEADER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-_LEADER_EPOCH_AT: Final = 12
 _CRC_AT: Final = 17
 _CHECKED_FROM: Final = 21
 _MAX_TIMESTAMP_AT: Final = 35
@@ -46,6 +45,9 @@ _CONTROL: Final = 0x20
 _DELETE_HORIZON: Final = 0x40
 
 _HEADER: Final = Struct(">qiibIhiqqqhii")
+PLACE: Final = Struct(">qii")
+"""Base offset, batch length and leader epoch, which a batch begins with: what its leader assigns. The CRC begins after
+them, so an append may put 16 bytes of its own in their place and leave the client's as they are."""
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _UINT32: Final = Struct(">I")
@@ -173,8 +175,8 @@ def crc_is_valid(buffer: Buffer, position: int = 0) -> bool:
 
 def patch_offsets(buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
     """Set, in place, the two fields that the leader assigns; the CRC does not cover them."""
-    _INT64.pack_into(buffer, position, base_offset)
-    _INT32.pack_into(buffer, position + _LEADER_EPOCH_AT, leader_epoch)
+    _, batch_length, _ = PLACE.unpack_from(buffer, position)
+    PLACE.pack_into(buffer, position, base_offset, batch_length, leader_epoch)
 
 
 def patch_log_append_time(buffer: bytearray | memoryview, position: int, append_time_ms: int) -> None:

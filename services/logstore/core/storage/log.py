@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from struct import Struct
 
 from crc32c import crc32c
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskFile
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.record_batch import LENGTH_OVERHEAD_BYTES, patch_log_append_time
+from barnabas.wire.record_batch import LENGTH_OVERHEAD_BYTES, PLACE, patch_log_append_time
 from services.logstore.core.storage import log_reads
 from services.logstore.core.storage.batch_search import Decompress
 from services.logstore.core.storage.batch_validation import check_client_batch
@@ -38,9 +37,7 @@ WRITE_BYTES_MAX = 8 * 1024 * 1024
 # Below this a copy is cheaper than one more buffer in the write, and it lets go of the message the batch came in.
 COPY_BYTES_MAX = 8 * 1024
 
-# Base offset, batch length and leader epoch: what an append changes in a batch. The CRC begins after them.
-_PLACE = Struct(">qii")
-_PLACE_BYTES = _PLACE.size
+_PLACE_BYTES = PLACE.size
 
 
 @dataclass(slots=True, eq=False)
@@ -177,7 +174,7 @@ class PartitionLog:
         if effect is None or effect.segment is not segment or effect.byte_count + byte_count > WRITE_BYTES_MAX:
             effect = WriteEffect(self, segment, segment.file, segment.byte_count, end_offset)
             queue.append(effect)
-        place = _PLACE.pack(self.next_offset, byte_count - LENGTH_OVERHEAD_BYTES, leader_epoch)
+        place = PLACE.pack(self.next_offset, byte_count - LENGTH_OVERHEAD_BYTES, leader_epoch)
         if byte_count <= COPY_BYTES_MAX:
             effect.buffers.append(place + records[_PLACE_BYTES:])
         else:
