@@ -145,11 +145,15 @@ def _load(
         directory=directory.path,
         partitions=len(kept),
         clean_shutdown=directory.was_shut_down_cleanly,
-        same_boot=directory.page_cache_survived,
         recovered_bytes=sum(partition.opened.scanned_bytes for partition in kept),
         dropped_bytes=sum(partition.opened.dropped_bytes for partition in kept),
         took_ms=monotonic_ms() - began_ms,
     )
+    if kept and not directory.was_shut_down_cleanly and not directory.page_cache_survived:
+        _log.warning(
+            "the machine stopped before the logs were flushed: their last records may be lost",
+            directory=directory.path,
+        )
     return kept
 
 

@@ -118,18 +118,8 @@ def parse_meta_properties(content: bytes) -> DirectoryIdentity | None:
 
 
 def format_clean_shutdown(broker_epoch: int) -> bytes:
-    """KIP-966: the marker names the broker epoch that was shut down cleanly."""
+    """KIP-966: the marker names the broker epoch that was shut down cleanly. That it is there is all that we read."""
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
-
-
-def parse_clean_shutdown(content: bytes) -> int | None:
-    """The broker epoch; None in an older Kafka's marker, which is empty but still says that the shutdown was clean."""
-    try:
-        fields = json.loads(content)
-    except ValueError:
-        return None
-    epoch = fields.get("brokerEpoch") if isinstance(fields, dict) else None
-    return epoch if isinstance(epoch, int) else None
 
 
 def _parse_lines(content: bytes, separator: str) -> dict[str, str]:

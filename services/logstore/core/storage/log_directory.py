@@ -61,10 +61,9 @@ class LogDirectory:
         self.error: DiskError | None = None
         """Why the directory is offline."""
         self.was_shut_down_cleanly = False
-        self.clean_broker_epoch: int | None = None
-        """The broker epoch that the clean shutdown ended (KIP-966)."""
         self.page_cache_survived = False
-        """Same kernel boot as last time: what a killed process had written is still there, flushed or not."""
+        """Same kernel boot as last time: what a killed process had written is still there, flushed or not. Where it is
+        not, records that had been acknowledged may be gone: an operator is told."""
         self._deletions: list[tuple[int, str]] = []
 
     # --- opening ---
@@ -126,7 +125,6 @@ class LogDirectory:
         path = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
         if self._disk.exists(path):
             self.was_shut_down_cleanly = True
-            self.clean_broker_epoch = checkpoints.parse_clean_shutdown(self._disk.read_file(path))
             self._disk.remove(path)
             self._disk.flush_directory(self.path)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cramjam
 import pytest
+from structlog.testing import capture_logs
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import ConfigError, build_config
@@ -82,12 +83,18 @@ def test_a_wrong_value_is_named(keys: dict[str, str], line: str) -> None:
 # --- directories ---
 
 
-def load(*paths: Path, node_id: int = 3, cluster_id: str = CLUSTER_ID, stopping: bool = False) -> LoadedDirectories:
+def load(
+    *paths: Path,
+    node_id: int = 3,
+    cluster_id: str = CLUSTER_ID,
+    kernel_boot_id: str = "boot-1",
+    stopping: bool = False,
+) -> LoadedDirectories:
     told_to_stop = threading.Event()
     if stopping:
         told_to_stop.set()
     names = [str(path) for path in paths]
-    return load_directories(PosixDisk(), names, cluster_id, node_id, "boot-1", TopicConfig(), told_to_stop)
+    return load_directories(PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop)
 
 
 def make_partition(path: Path, topic: str = "orders") -> None:
@@ -143,6 +150,18 @@ def test_a_partition_without_its_topic_id_is_set_aside(tmp_path: Path) -> None:
     assert load(tmp_path).partitions == []
     (stray,) = [path.name for path in tmp_path.iterdir() if path.is_dir()]
     assert stray.endswith("-stray")
+
+
+def test_an_operator_is_told_when_the_machine_may_have_lost_acknowledged_records(tmp_path: Path) -> None:
+    make_partition(tmp_path)
+    with capture_logs() as after_a_crash_of_the_process:
+        load(tmp_path)
+    with capture_logs() as after_one_of_the_machine:
+        load(tmp_path, kernel_boot_id="boot-2")
+    assert [line["event"] for line in after_a_crash_of_the_process if line["log_level"] == "warning"] == []
+    assert [line["event"] for line in after_one_of_the_machine if line["log_level"] == "warning"] == [
+        "the machine stopped before the logs were flushed: their last records may be lost"
+    ]
 
 
 def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
