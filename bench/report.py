@@ -95,7 +95,7 @@ def save(run: Run) -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"{run.taken.replace(':', '')}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
-    write_section(PAGE, _BEGIN, _END, table(run, path))
+    write_section(PAGE, _BEGIN, _END, f"![Ratios]({PLOT.name})\n\n{table(run, path)}")
     bars = [Bar(load.title, *_spread([pair.ratio for pair in load.pairs])) for load in run.loads]
     PLOT.write_text(bar_plot(f"{run.ours}: times the rate of {run.theirs}", bars))
     return path
