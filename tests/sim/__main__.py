@@ -12,7 +12,7 @@ import time
 from collections import Counter
 
 from tests.sim.faults import Fault
-from tests.sim.run import Options, Outcome, simulate
+from tests.sim.run import Options, Outcome, simulate, simulate_job
 
 
 def explore(first: int, last: int, options: Options, processes: int | None) -> int:
@@ -24,7 +24,7 @@ def explore(first: int, last: int, options: Options, processes: int | None) -> i
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes) as pool:
         jobs = ((seed, options) for seed in range(first, last + 1))
-        for outcome in pool.imap_unordered(_simulate, jobs):
+        for outcome in pool.imap_unordered(simulate_job, jobs):
             hits += outcome.hits
             virtual_ms += outcome.virtual_ms
             events += outcome.events
@@ -38,10 +38,6 @@ def explore(first: int, last: int, options: Options, processes: int | None) -> i
     for fault in Fault:
         print(f"  {hits[fault]:>8} {fault.value}")
     return len(failed)
-
-
-def _simulate(job: tuple[int, Options]) -> Outcome:
-    return simulate(*job)
 
 
 def main() -> None:

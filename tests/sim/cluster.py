@@ -129,8 +129,7 @@ class Cluster:
 
     def lose_power(self, node: LogstoreNode) -> None:
         """A power cut at the machine of a logstore."""
-        for partition in node.partitions:
-            self.invariants.power_lost(partition)
+        self.invariants.power_lost(node)
         node.lose_power()
 
     def settle(self, faults: Faults | None = None) -> None:

@@ -160,7 +160,7 @@ class Faults:
 
     def _later(self, delay_us_max: int, label: str, action: Callable[[], object]) -> None:
         delay_us = self._scheduler.random.randrange(1 * MS, delay_us_max)
-        self._scheduler.plan(delay_us, label, lambda: _do(action))
+        self._scheduler.plan(delay_us, label, lambda: None if self._stopped else _do(action))
 
     def heal(self) -> None:
         """Everything that is broken is whole again, now."""

@@ -53,7 +53,7 @@ class History:
         # Certainly not written: the leader said so.
         self.refused: dict[bytes, str] = {}
         self.counts = Counts()
-        self.on_acknowledged: Callable[[Partition, int], None] = lambda partition, offset: None
+        self.on_acknowledged: Callable[[Partition, int, int], None] = lambda partition, offset, acks: None
 
     def of(self, partition: Partition) -> PartitionHistory:
         return self.partitions.setdefault(partition, PartitionHistory())
@@ -63,7 +63,7 @@ class History:
         self.sent[value] = partition
         self.counts.produced += 1
 
-    def acknowledged(self, partition: Partition, offset: int, value: bytes) -> None:
+    def acknowledged(self, partition: Partition, offset: int, value: bytes, acks: int) -> None:
         self.counts.acked += 1
         history = self.of(partition)
         if offset < 0:
@@ -75,7 +75,7 @@ class History:
         if known is not None and known != value:
             raise InvariantViolation(f"{name(partition)} offset {offset} was given to {known!r} and to {value!r}")
         history.acked[offset] = value
-        self.on_acknowledged(partition, offset)
+        self.on_acknowledged(partition, offset, acks)
         self._seen(partition, offset, value)
 
     def consumed(self, partition: Partition, offset: int, value: bytes) -> None:

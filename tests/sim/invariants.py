@@ -26,13 +26,15 @@ class Invariants:
         # By partition and epoch: who led, and the highest watermark under it.
         self._leaders: dict[tuple[PartitionKey, int], int] = {}
         self._high_watermarks: dict[tuple[PartitionKey, int], int] = {}
-        # By partition: the highest epoch under which anybody led.
-        self._newest_epoch: dict[PartitionKey, int] = {}
+        # By partition: the highest watermark that any leader ever had.
+        self._committed: dict[PartitionKey, int] = {}
         # By replica of this life: the last (leader epoch, partition epoch, log start).
         self._seen: dict[Partition, tuple[int, int, int]] = {}
         # By partition: what is in the page cache of its only replica, and what is flushed.
         self.written: dict[PartitionKey, int] = {}
         self.flushed: dict[PartitionKey, int] = {}
+        # By logstore and partition it has ever hosted: whether its topic promises nothing before a flush.
+        self._hosted: dict[str, dict[PartitionKey, bool]] = {}
         self._parked: dict[tuple[str, int, int, int], ParkProduce] = {}
         # By gateway and life: the revision that it answers by.
         self._revisions: dict[tuple[str, int], int] = {}
@@ -53,6 +55,7 @@ class Invariants:
         key, log = partition.key, partition.log
         written = node.written.get(log, log.segments.first.base_offset)
         self.written[key] = written
+        self._hosted.setdefault(node.name, {})[key] = log.config.flush_messages == 1
         if not partition.online:
             return
         offsets = (log.log_start_offset, partition.last_stable_offset, partition.high_watermark, log.log_end_offset)
@@ -77,13 +80,13 @@ class Invariants:
         leader = self._leaders.setdefault((key, epoch), node.node_id)
         if leader != node.node_id:
             raise InvariantViolation(f"I5: {name(key)} is led by {leader} and by {node.node_id} in epoch {epoch}")
-        self._newest_epoch[key] = max(epoch, self._newest_epoch.get(key, -1))
         highest = self._high_watermarks.get((key, epoch), -1)
         if partition.high_watermark < highest:
             raise InvariantViolation(
                 f"I6: {name(key)}: high watermark {partition.high_watermark} after {highest} in epoch {epoch}"
             )
         self._high_watermarks[key, epoch] = partition.high_watermark
+        self._committed[key] = max(partition.high_watermark, self._committed.get(key, 0))
 
     def flushed_upto(self, partition: Partition, offset: int) -> None:
         self.flushed[partition.key] = max(offset, self.flushed.get(partition.key, 0))
@@ -100,17 +103,22 @@ class Invariants:
         if promised >= end:
             raise InvariantViolation(f"I8: {name(key)} ends at {end} after a restart, offset {promised} was promised")
 
-    def power_lost(self, partition: Partition) -> None:
-        """Before the disk forgets: what is not flushed is a promise no longer."""
-        flushed = self.flushed.get(partition.key, 0)
-        promised = self._history.of(partition.key)
-        beyond = [offset for offset in (*promised.acked, *promised.consumed) if offset >= flushed]
-        if beyond and partition.log.config.flush_messages == 1:
-            raise InvariantViolation(f"I8: {name(partition.key)}: {beyond[0]} promised, flushed up to {flushed}")
-        self._history.power_lost(partition.key, flushed)
+    def power_lost(self, node: LogstoreNode) -> None:
+        """Before the disk forgets: what is not flushed is a promise no longer, in this life and those before."""
+        for key, is_flushed_before_promised in self._hosted.get(node.name, {}).items():
+            flushed = self.flushed.get(key, 0)
+            history = self._history.of(key)
+            beyond = [offset for offset in (*history.acked, *history.consumed) if offset >= flushed]
+            if beyond and is_flushed_before_promised:
+                raise InvariantViolation(f"I8: {name(key)}: {beyond[0]} is promised, flushed up to {flushed}")
+            self._history.power_lost(key, flushed)
 
-    def acknowledged(self, key: PartitionKey, offset: int) -> None:
-        """Nothing is acknowledged before it is written."""
+    def acknowledged(self, key: PartitionKey, offset: int, acks: int) -> None:
+        """Nothing is acknowledged before it is written, nor with acks=all before it is committed."""
+        if acks == -1 and offset >= self._committed.get(key, 0):
+            raise InvariantViolation(
+                f"I8: {name(key)} offset {offset} is acknowledged, committed up to {self._committed.get(key, 0)}"
+            )
         if offset >= self.written.get(key, 0):
             raise InvariantViolation(
                 f"I8: {name(key)} offset {offset} is acknowledged, written up to {self.written.get(key, 0)}"

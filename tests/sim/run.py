@@ -14,6 +14,8 @@ from tests.sim.faults import Fault, Faults
 from tests.sim.scheduler import MS, SECOND, Scheduler, StepsUsedUp
 
 ENCODED_SHARE = 0.1
+# A run of the default length has some hundred thousand.
+EVENTS_MAX = 5_000_000
 FAULT_INTERVALS_US = (150 * MS, 400 * MS, 1_000 * MS, 3_000 * MS)
 
 
@@ -105,7 +107,7 @@ def random_faults(random: Random) -> list[Fault]:
 
 def simulate(seed: int, options: Options | None = None) -> Outcome:
     options = options or Options()
-    scheduler = Scheduler(seed, options.steps)
+    scheduler = Scheduler(seed, options.steps or EVENTS_MAX)
     random = scheduler.random
     shape = random_shape(random)
     cluster = Cluster(scheduler, shape)
@@ -119,7 +121,8 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         cluster.run_for(options.seconds * SECOND)
         cluster.settle(faults)
     except StepsUsedUp:
-        pass
+        if options.steps is None:
+            failure = f"liveness: no rest after {EVENTS_MAX} events"
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         failure = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
@@ -134,3 +137,8 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         failure=failure,
         remembered=list(scheduler.remembered),
     )
+
+
+def simulate_job(job: tuple[int, Options]) -> Outcome:
+    """For pools of processes."""
+    return simulate(*job)

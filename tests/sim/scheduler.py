@@ -46,8 +46,8 @@ class Event:
 
 
 class Scheduler:
-    def __init__(self, seed: int, steps: int | None = None) -> None:
-        """After `steps` events, if that is given, comes StepsUsedUp."""
+    def __init__(self, seed: int, steps: int = -1) -> None:
+        """After `steps` events comes StepsUsedUp; -1: never."""
         self._steps = steps
         self.random = Random(seed)
         self.now_us = 0

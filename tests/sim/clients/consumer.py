@@ -181,7 +181,7 @@ class Consumer(Client):
                 assert record.value is not None
                 self.history.consumed(history_key, record.offset, record.value)
                 position += 1
-        if position > partition.high_watermark:
+        if self.positions[key] < position > partition.high_watermark:
             raise InvariantViolation(
                 f"{name(history_key)}: offset {position - 1} was read at a high watermark of {partition.high_watermark}"
             )

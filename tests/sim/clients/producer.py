@@ -7,17 +7,24 @@ from dataclasses import dataclass
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from barnabas.wire.messages.list_offsets import (
+    LATEST_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from barnabas.wire.record_batch import Record, build_batch
 from tests.sim.clients.client import Client
-from tests.sim.history import History
-from tests.sim.history import Partition as PartitionKey
+from tests.sim.history import History, name
 from tests.sim.network import Network
 from tests.sim.scheduler import MS, InvariantViolation, Scheduler
 
 IN_FLIGHT_MAX = 5
 TIMEOUT_MS = 4_000
 TOPIC_ID_VERSION = 13
+LIST_OFFSETS_VERSION = 6
 
 # The leader says that the batch is not in the log. Everything else that is no success leaves it open.
 CERTAIN = (
@@ -56,6 +63,7 @@ class Batch:
     values: list[bytes]
     sequence: int = -1
     in_flight: bool = False
+    acked_offset: int = -1
 
 
 class Producer(Client):
@@ -84,6 +92,10 @@ class Producer(Client):
         self._next_sequence: dict[tuple[str, int], int] = {}
         # Not answered for good, by partition, in the order of their sequences.
         self._open: dict[tuple[str, int], list[Batch]] = {}
+        # Partitions whose leader has taken something of this producer id. Before that batches go one by one: a log
+        # that does not know a producer takes any sequence, so the second could pass where the first was refused.
+        self._known_at: dict[tuple[str, int], None] = {}
+        self._repeating: dict[tuple[str, int], None] = {}
 
     def boot(self) -> None:
         self._lives += 1
@@ -158,9 +170,13 @@ class Producer(Client):
             batch.sequence = self._next_sequence.get(key, 0)
             self._next_sequence[key] = batch.sequence + len(values)
             self._open.setdefault(key, []).append(batch)
-            if any(not each.in_flight for each in self._open[key][:-1]):
-                return  # It goes out in its turn, after those that have to be repeated.
+            if len(self._open[key]) > 1 and not self._may_follow(key):
+                return  # It goes out in its turn.
         self._send_batch(batch)
+
+    def _may_follow(self, key: tuple[str, int]) -> bool:
+        """Whether the newest batch may be sent at once, behind others that are under way."""
+        return key in self._known_at and all(each.in_flight for each in self._open[key][:-1])
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -192,6 +208,30 @@ class Producer(Client):
             ProduceResponse,
             lambda response: self._answered(batch, response),
         )
+        if self.behaviour.acks == -1 and self.scheduler.random.random() < 0.2:
+            self._ask_for_end_behind(batch)
+
+    def _ask_for_end_behind(self, batch: Batch) -> None:
+        """Another request right behind the produce, on the same connection: it has to see what that has committed."""
+        partition = (self.topic_ids[batch.topic], batch.partition)
+        asked = ListOffsetsTopic(batch.topic, [ListOffsetsPartition(batch.partition, -1, LATEST_TIMESTAMP)])
+
+        def answered(response: ListOffsetsResponse | None) -> None:
+            if response is None or response.topics[0].partitions[0].error_code:
+                return
+            end = response.topics[0].partitions[0].offset
+            if 0 <= end <= batch.acked_offset and self.history.is_trusted(partition):
+                raise InvariantViolation(
+                    f"{self.name}: {name(partition)} ends at {end} for a request behind offset {batch.acked_offset}"
+                )
+
+        self.ask(
+            ApiKey.LIST_OFFSETS,
+            ListOffsetsRequest(-1, 0, [asked]),
+            LIST_OFFSETS_VERSION,
+            ListOffsetsResponse,
+            answered,
+        )
 
     def _answered(self, batch: Batch, response: ProduceResponse | None) -> None:
         batch.in_flight = False
@@ -204,10 +244,12 @@ class Producer(Client):
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             for index, value in enumerate(batch.values):
                 offset = answer.base_offset + index if answer.base_offset >= 0 else -1
-                self.history.acknowledged(partition, offset, value)
+                self.history.acknowledged(partition, offset, value, self.behaviour.acks)
+            batch.acked_offset = answer.base_offset
             self._settled(batch)
         elif self.behaviour.idempotent and code in REPEATABLE:
-            self._check_sequence(batch, code, partition)
+            if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self._check_sequence(batch)
             self._unknown(batch)
         elif code in CERTAIN:
             for value in batch.values:
@@ -216,45 +258,52 @@ class Producer(Client):
         else:
             self._unknown(batch)
 
-    def _check_sequence(self, batch: Batch, code: ErrorCode, partition: PartitionKey) -> None:
-        """With nothing before it unanswered, a batch out of order means that an acknowledged one is gone."""
+    def _check_sequence(self, batch: Batch) -> None:
+        """Out of order with nothing open before it: the leader has forgotten what it needs to know this batch by.
+
+        A restart may do that, as Kafka's snapshots keep one batch of a producer; or the loss of what came before, which
+        is found out when everything is read. Either way nobody can tell any more, and a new producer id begins anew.
+        """
         waiting = self._open.get((batch.topic, batch.partition), [])
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and waiting and waiting[0] is batch:
-            if self.history.is_trusted(partition):
-                raise InvariantViolation(f"{self.name}: the sequence before {batch.sequence} is lost")
-            self.history.counts.unknown += sum(len(each.values) for each in waiting)
+        if waiting and waiting[0] is batch:
+            self.history.counts.unknown += sum(len(each.values) for open_ in self._open.values() for each in open_)
             self._forget()
             self._ready()
 
     def _settled(self, batch: Batch) -> None:
-        if self.behaviour.idempotent:
-            waiting = self._open.get((batch.topic, batch.partition), [])
-            if batch in waiting:
-                waiting.remove(batch)
-            self._repeat(batch.topic, batch.partition)
+        key = (batch.topic, batch.partition)
+        if batch in self._open.get(key, ()):
+            self._open[key].remove(batch)
+            self._known_at[key] = None
+            self._repeat(key)
 
     def _unknown(self, batch: Batch) -> None:
         """Repeat it, or never know."""
         if not self.behaviour.idempotent:
             self.history.counts.unknown += len(batch.values)
             return
-        generation = self._generation
-        self.after(
-            self.scheduler.random.randrange(20 * MS, 120 * MS),
-            "repeats",
-            lambda: self._repeat(batch.topic, batch.partition) if generation == self._generation else None,
-        )
+        key, generation = (batch.topic, batch.partition), self._generation
+        if key in self._repeating:
+            return
+        self._repeating[key] = None
 
-    def _repeat(self, topic: str, partition: int) -> None:
+        def repeat() -> None:
+            self._repeating.pop(key, None)
+            if generation == self._generation:
+                self._repeat(key)
+
+        self.after(self.scheduler.random.randrange(20 * MS, 120 * MS), "repeats", repeat)
+
+    def _repeat(self, key: tuple[str, int]) -> None:
         """When nothing of a partition is in flight any more, what is open goes out again, in order."""
-        waiting = self._open.get((topic, partition), [])
+        waiting = self._open.get(key, [])
         if self.is_connected and self._producer_id >= 0 and not any(each.in_flight for each in waiting):
-            for batch in waiting:
+            for batch in waiting[: IN_FLIGHT_MAX if key in self._known_at else 1]:
                 self._send_batch(batch)
 
     def _repeat_all(self) -> None:
-        for topic, partition in list(self._open):
-            self._repeat(topic, partition)
+        for key in list(self._open):
+            self._repeat(key)
 
     def connection_lost(self) -> None:
         self._generation += 1
