@@ -103,6 +103,10 @@ class FetchMemory:
         self.reserved_bytes += size
         return True
 
+    def overdraw(self, size: int) -> None:
+        """Reserve whatever is held: for one read at a time (`ReadRouter`), so the budget is passed by one batch."""
+        self.reserved_bytes += size
+
     def resize(self, reserved_bytes: int, held_bytes: int) -> None:
         """A reply has come, smaller than what was reserved for it, unless its first batch is larger (KIP-74)."""
         self.reserved_bytes += held_bytes - reserved_bytes

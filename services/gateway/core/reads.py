@@ -1,7 +1,9 @@
 """Reads on their way to the logstores: each waits for memory first, then for credit.
 
 A read is sent only when its largest reply has been reserved, so that a processor never has to stop reading a
-logstore's stream. Both waits are lines: nobody overtakes.
+logstore's stream. Both waits are lines: nobody overtakes, but for one read at a time: the one that keeps answers of its
+own connection from leaving. Those answers hold memory until it is answered, so waiting for memory it could wait for
+itself.
 """
 
 from __future__ import annotations
@@ -44,13 +46,15 @@ class PendingRead(Read):
 
 
 class ReadRouter:
-    __slots__ = ("_logstores", "_memory", "_waiting")
+    __slots__ = ("_logstores", "_memory", "_overdraft", "_waiting")
 
     def __init__(self, processor: Processor) -> None:
         self._logstores = processor.logstores
         self._memory = processor.fetch_memory
         self._waiting: deque[PendingRead] = deque()
         """For memory."""
+        self._overdraft: PendingRead | None = None
+        """The read that was sent without waiting for memory, until its reply is here."""
 
     def submit(self, read: PendingRead) -> None:
         """Its logstore's stream is up."""
@@ -104,6 +108,8 @@ class ReadRouter:
 
     def release(self, read: PendingRead) -> None:
         """Give back what is reserved for it."""
+        if read is self._overdraft:
+            self._overdraft = None
         if read.reserved_bytes:
             self._memory.release(read.reserved_bytes)
             read.reserved_bytes = 0
@@ -111,6 +117,22 @@ class ReadRouter:
     def memory_freed(self) -> None:
         while self._waiting and self._try_reserve(self._waiting[0]):
             self._send_or_wait(self._waiting.popleft())
+        if self._waiting and self._overdraft is None:
+            self._overdraw()
+
+    def _overdraw(self) -> None:
+        """Let one read go that answers of its own connection wait for: what they hold is free once it is answered."""
+        for read in self._waiting:
+            assert read.fetch is not None, "a read that nobody waits for is not in line"
+            connection = read.fetch.connection
+            if connection.slots[0] is read.fetch and len(connection.slots) > connection.unanswered:
+                self._waiting.remove(read)
+                self._overdraft = read
+                read.bytes_max = min(read.bytes_max, READ_BYTES_MIN)
+                read.reserved_bytes = READ_BYTES_MIN
+                self._memory.overdraw(READ_BYTES_MIN)
+                self._send_or_wait(read)
+                return
 
     def credit_granted(self, logstore: Logstore) -> None:
         waiting = logstore.waiting_reads
@@ -128,6 +150,8 @@ class ReadRouter:
         byte_count = sum(len(partition.records) for partition in result.partitions)
         self._memory.resize(read.reserved_bytes, byte_count)
         read.reserved_bytes = byte_count
+        if read is self._overdraft:
+            self._overdraft = None
         if read.fetch is not None:
             read.fetch.read_answered(read, result)
 
