@@ -9,9 +9,8 @@ import uuid
 from base64 import urlsafe_b64encode
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
-from barnabas.runtime.clock import monotonic_ms, wall_ms
+from barnabas.runtime.clock import wall_ms
 from barnabas.runtime.config import load_config
-from barnabas.runtime.etcd import EtcdClient, TlsFiles
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
@@ -42,12 +41,7 @@ async def run(config: ControllerConfig) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
     keys = Keys(config.etcd_prefix)
-    tls = (
-        TlsFiles(config.etcd_tls_authority, config.etcd_tls_certificate, config.etcd_tls_key)
-        if config.etcd_tls_authority
-        else None
-    )
-    etcd = EtcdClient(config.etcd_endpoints, monotonic_ms, tls)
+    etcd = config.etcd_client()
     record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address)
     core = Controller(
         keys=keys,

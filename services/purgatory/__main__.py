@@ -12,7 +12,6 @@ from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.config import load_config
-from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.registration import IdentityTaken, Registration
@@ -42,7 +41,7 @@ async def serve(config: PurgatoryConfig) -> None:
     add_reflection(server, SERVICE)
     await server.start()
     address = config.advertised_address(port)
-    etcd = EtcdClient(config.etcd_endpoints, monotonic_ms)
+    etcd = config.etcd_client()
     keys = Keys(config.etcd_prefix)
     membership = MembershipClient(etcd, keys, monotonic_ms)
     registration = Registration(

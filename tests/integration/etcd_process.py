@@ -22,15 +22,17 @@ def free_port() -> int:
 class EtcdProcess:
     """One member; `stop` and `start` again keep the data and the address."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, certificate: Path | None = None, key: Path | None = None) -> None:
+        """With a certificate (PEM, its own authority) clients must speak TLS, and have one of that authority too."""
         self._directory = directory
+        self._tls = (certificate, key) if certificate is not None else None
         self.endpoint = f"127.0.0.1:{free_port()}"
         self._peer_url = f"http://127.0.0.1:{free_port()}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         assert ETCD is not None
-        url = f"http://{self.endpoint}"
+        url = f"{'https' if self._tls else 'http'}://{self.endpoint}"
         with open(self._directory / "etcd.log", "ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -42,10 +44,22 @@ class EtcdProcess:
                     f"--initial-advertise-peer-urls={self._peer_url}",
                     f"--initial-cluster=default={self._peer_url}",
                     "--log-level=warn",
+                    *self._tls_options(),
                 ],
                 stdout=log,
                 stderr=log,
             )
+
+    def _tls_options(self) -> list[str]:
+        if self._tls is None:
+            return []
+        certificate, key = self._tls
+        return [
+            f"--cert-file={certificate}",
+            f"--key-file={key}",
+            f"--trusted-ca-file={certificate}",
+            "--client-cert-auth",
+        ]
 
     def kill(self) -> None:
         """As kill -9, or nothing when it does not run."""

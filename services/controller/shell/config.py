@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from barnabas.runtime.etcd import EtcdConfig
 
-class ControllerConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+
+class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """By Kafka's keys: `controller_id` is `controller.id`."""
 
     controller_id: str = "controller-0"
@@ -15,12 +17,6 @@ class ControllerConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     listeners: str = "0.0.0.0:9090"
     # What members and operators are told; empty: the listener.
     advertised_listeners: str = ""
-    etcd_endpoints: list[str] = msgspec.field(default_factory=lambda: ["127.0.0.1:2379"])
-    etcd_prefix: str = "/barnabas/"
-    # PEM files; an authority turns TLS on.
-    etcd_tls_authority: str = ""
-    etcd_tls_certificate: str = ""
-    etcd_tls_key: str = ""
     # Seconds are etcd's grain.
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=2000, le=600_000)] = 6000
     default_replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
 
@@ -16,7 +17,7 @@ OptionalCount = Annotated[int, msgspec.Meta(ge=-1)]
 _UNSET = 0x7FFF_FFFF
 
 
-class GatewayProperties(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are bytes, times are ms."""
 
     gateway_id: str
@@ -27,8 +28,6 @@ class GatewayProperties(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
     advertised_address_policy: Literal["per-broker-port", "shared"] = "per-broker-port"
     # Health, "host:port"; port 0 takes any.
     ops_listeners: str = "127.0.0.1:0"
-    etcd_endpoints: list[str]
-    etcd_prefix: str = "/barnabas/"
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # Processors, each a process; read again at SIGHUP.
     num_network_threads: Annotated[int, msgspec.Meta(ge=1, le=256)] = 3
@@ -52,8 +51,7 @@ class GatewayProperties(msgspec.Struct, kw_only=True, forbid_unknown_fields=True
     log_format: LogFormat = "json"
 
     def __post_init__(self) -> None:
-        if not self.etcd_prefix.endswith("/"):
-            raise ValueError(f"etcd.prefix={self.etcd_prefix}: must end with /")
+        super().__post_init__()
         if not self.listeners:
             raise ValueError("listeners: at least one is needed")
         bound = [_parse_listener("listeners", text) for text in self.listeners]

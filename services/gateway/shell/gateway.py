@@ -15,7 +15,6 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.runtime.clock import monotonic_ms
-from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.registration import Registration
@@ -36,7 +35,7 @@ class Gateway:
         """Binds the bootstrap ports. Raises OSError that names the address."""
         self._properties = properties
         self._keys = Keys(properties.etcd_prefix)
-        self._etcd = EtcdClient(properties.etcd_endpoints, monotonic_ms)
+        self._etcd = properties.etcd_client()
         self._membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
         self._image = ClusterImage()
         self._acceptor = Acceptor(properties)

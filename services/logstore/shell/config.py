@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -14,7 +15,7 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
 DAY_MS = 24 * 60 * 60 * 1000
 
 
-class LogstoreSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`. The `log.*` keys are defaults that a topic may override by its own."""
 
     node_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -41,13 +42,12 @@ class LogstoreSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
     message_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 + 12
     min_insync_replicas: Count = 1
 
-    etcd_endpoints: Annotated[list[str], msgspec.Meta(min_length=1)]
-    etcd_prefix: str = "/barnabas/"
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         host, port = _split("listeners", self.listeners)
         if self.control_listeners:
             _split("control.listeners", self.control_listeners)
@@ -55,8 +55,6 @@ class LogstoreSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
             _split("advertised.listeners", self.advertised_listeners)
         elif host in ("0.0.0.0", "[::]"):
             raise ValueError(f"advertised.listeners is needed: nobody can connect to {host}")
-        if not self.etcd_prefix.endswith("/"):
-            raise ValueError(f"etcd.prefix={self.etcd_prefix}: must end with /")
         if any(not path.startswith("/") for path in self.log_dirs):
             raise ValueError(f"log.dirs={','.join(self.log_dirs)}: paths must be absolute")
         if len(set(self.log_dirs)) < len(self.log_dirs):

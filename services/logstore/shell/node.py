@@ -17,8 +17,7 @@ from typing import Final
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.runtime.clock import monotonic_ms
-from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
+from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
@@ -52,7 +51,7 @@ class LogstoreNode:
         self._locks = DirectoryLocks(settings.log_dirs)
         self._disk = PosixDisk()
         self._keys = Keys(settings.etcd_prefix)
-        self._etcd = EtcdClient(settings.etcd_endpoints, monotonic_ms)
+        self._etcd = settings.etcd_client()
         self._server, self._data_port = create_server(settings.listeners)
         self._listener = DataListener(self._server)
         self._control = ControlProcess(

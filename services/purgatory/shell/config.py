@@ -6,12 +6,13 @@ from typing import Annotated
 
 import msgspec
 
+from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
-class PurgatoryConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class PurgatoryConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are counts, times are ms."""
 
     pod_id: str
@@ -19,8 +20,6 @@ class PurgatoryConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     listeners: str = "127.0.0.1:9600"
     # The address that gateways are told; the listener itself when empty.
     advertised_listeners: str = ""
-    etcd_endpoints: list[str]
-    etcd_prefix: str = "/barnabas/"
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # Counted in conditions, about 500 bytes each; parks beyond it are answered as if their time had run out.
     purgatory_entries_max: Count = 2_000_000
@@ -28,11 +27,10 @@ class PurgatoryConfig(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     log_format: LogFormat = "json"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         host, separator, port = self.listeners.rpartition(":")
         if not separator or not host or not port.isdigit():
             raise ValueError(f"listeners={self.listeners}: expected host:port")
-        if not self.etcd_prefix.endswith("/"):
-            raise ValueError(f"etcd.prefix={self.etcd_prefix}: must end with /")
         if host in ("0.0.0.0", "[::]") and not self.advertised_listeners:
             raise ValueError(f"advertised.listeners is needed: gateways cannot connect to {host}")
 

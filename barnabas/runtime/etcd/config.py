@@ -1,0 +1,35 @@
+"""How a service is told where etcd is: the same keys for all of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.etcd.client import EtcdClient
+from barnabas.runtime.etcd.connection import TlsFiles
+
+
+class EtcdConfig(msgspec.Struct, kw_only=True):
+    """What a service's own configuration begins with; one with a `__post_init__` of its own calls this one's."""
+
+    etcd_endpoints: Annotated[list[str], msgspec.Meta(min_length=1)]
+    etcd_prefix: str = "/barnabas/"
+    # PEM files; an authority turns TLS on, certificate and key are for an etcd that asks its clients for one.
+    etcd_tls_authority: str = ""
+    etcd_tls_certificate: str = ""
+    etcd_tls_key: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.etcd_prefix.endswith("/"):
+            raise ValueError(f"etcd.prefix={self.etcd_prefix}: must end with /")
+        if bool(self.etcd_tls_certificate) != bool(self.etcd_tls_key):
+            raise ValueError("etcd.tls.certificate and etcd.tls.key are needed together")
+        if self.etcd_tls_certificate and not self.etcd_tls_authority:
+            raise ValueError("etcd.tls.authority is needed with etcd.tls.certificate")
+
+    def etcd_client(self) -> EtcdClient:
+        """On the running event loop. Raises OSError when a PEM file can't be read."""
+        files = TlsFiles(self.etcd_tls_authority, self.etcd_tls_certificate, self.etcd_tls_key)
+        return EtcdClient(self.etcd_endpoints, monotonic_ms, files if self.etcd_tls_authority else None)
