@@ -19,7 +19,7 @@ CHILD = "tests.unit.runtime.child_of_test"
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait as long as the test's own timeout lets it."""
-    while not condition():  # noqa: ASYNC110 - what is awaited has no event
+    while not condition():
         await asyncio.sleep(0.005)
 
 
