@@ -15,6 +15,7 @@ Int32 = Annotated[int, msgspec.Meta(ge=1, le=0x7FFF_FFFF)]
 OptionalCount = Annotated[int, msgspec.Meta(ge=-1)]
 
 _UNSET = 0x7FFF_FFFF
+_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
@@ -23,6 +24,8 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     gateway_id: str
     # "NAME://host:port", comma separated; the port is the bootstrap port of that listener.
     listeners: list[str] = msgspec.field(default_factory=lambda: ["PLAINTEXT://127.0.0.1:9092"])
+    # "NAME:PROTOCOL", comma separated: needed for names that are no protocol. PLAINTEXT is all there is yet.
+    listener_security_protocol_map: list[str] = msgspec.field(default_factory=list)
     # What clients are told, per name; the listener itself where it names no address.
     advertised_listeners: list[str] = msgspec.field(default_factory=list)
     advertised_address_policy: Literal["per-broker-port", "shared"] = "per-broker-port"
@@ -57,6 +60,9 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         bound = [_parse_listener("listeners", text) for text in self.listeners]
         if len({name for name, _, _ in bound}) != len(bound):
             raise ValueError("listeners: a name may be used once only")
+        protocols = _parse_protocol_map(self.listener_security_protocol_map)
+        for name, _, _ in bound:
+            _check_protocol(name, protocols.get(name))
         for name, host, _ in bound:
             if host in ("0.0.0.0", "", "[::]") and name not in self._advertised():
                 raise ValueError(f"advertised.listeners is needed for {name}: clients can't connect to {host or '*'}")
@@ -91,6 +97,29 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             connection_idle_ms_max=self.connections_max_idle_ms,
             fetch_bytes_max=self.fetch_max_bytes,
             fetch_memory_bytes=self.queued_max_response_bytes,
+        )
+
+
+def _parse_protocol_map(texts: list[str]) -> dict[str, str]:
+    """By name, the four protocols' own names included; an entry goes before these."""
+    protocols = {protocol: protocol for protocol in _SECURITY_PROTOCOLS}
+    for text in texts:
+        name, _, protocol = text.partition(":")
+        if not name or protocol not in _SECURITY_PROTOCOLS:
+            allowed = ", ".join(_SECURITY_PROTOCOLS)
+            raise ValueError(f"listener.security.protocol.map={text}: expected NAME:PROTOCOL, one of {allowed}")
+        protocols[name] = protocol
+    return protocols
+
+
+def _check_protocol(name: str, protocol: str | None) -> None:
+    """Clear text where somebody asked for encryption would be worse than no listener."""
+    if protocol is None:
+        raise ValueError(f"listener.security.protocol.map is needed for {name}: {name}:PLAINTEXT")
+    if protocol != "PLAINTEXT":
+        raise ValueError(
+            f"listeners: {name} has listener protocol {protocol}, which is not available yet: "
+            "use PLAINTEXT or a name mapped to PLAINTEXT"
         )
 
 

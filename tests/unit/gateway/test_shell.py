@@ -47,6 +47,7 @@ def properties(**keys: str) -> GatewayProperties:
 def test_what_clients_are_told_per_listener() -> None:
     config = properties(
         listeners="IN://10.0.0.5:9092,OUT://0.0.0.0:0",
+        listener_security_protocol_map="IN:PLAINTEXT,OUT:PLAINTEXT",
         advertised_listeners="OUT://kafka.example:443",
         advertised_address_policy="shared",
         auto_create_topics_enable="false",
@@ -73,6 +74,33 @@ def test_what_clients_are_told_per_listener() -> None:
 def test_configuration_errors_name_the_key(keys: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         properties(**keys)
+
+
+@pytest.mark.parametrize(
+    ("listener", "protocols", "line"),
+    [
+        ("SSL://h:1", "", "SSL has listener protocol SSL, which is not available yet: use PLAINTEXT or a name mapped"),
+        ("SASL_SSL://h:1", "", "listener protocol SASL_SSL, which is not available yet"),
+        ("SASL_PLAINTEXT://h:1", "", "listener protocol SASL_PLAINTEXT, which is not available yet"),
+        ("OUT://h:1", "OUT:SSL", "OUT has listener protocol SSL, which is not available yet"),
+        ("PLAINTEXT://h:1", "PLAINTEXT:SSL", "PLAINTEXT has listener protocol SSL"),
+        ("OUT://h:1", "IN:PLAINTEXT", "listener.security.protocol.map is needed for OUT: OUT:PLAINTEXT"),
+        (
+            "OUT://h:1",
+            "OUT:TLS",
+            "map=OUT:TLS: expected NAME:PROTOCOL, one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        ("OUT://h:1", "PLAINTEXT", "map=PLAINTEXT: expected NAME:PROTOCOL"),
+    ],
+)
+def test_no_listener_is_less_protected_than_its_name_says(listener: str, protocols: str, line: str) -> None:
+    """Any name was served in clear text, `SSL://…` too."""
+    with pytest.raises(ConfigError, match=line):
+        properties(listeners=listener, listener_security_protocol_map=protocols)
+
+
+def test_a_name_may_be_mapped_to_plaintext() -> None:
+    assert properties(listeners="SSL://h:1", listener_security_protocol_map="SSL:PLAINTEXT").bound_listeners()
 
 
 # --- messages between acceptor and processors ---
