@@ -56,6 +56,7 @@ async def serve(config: PurgatoryConfig) -> None:
 
     def apply(update: UpdateMetadata) -> None:
         pod.metadata(update)
+        # As the protocol has it; no answer waits for a pod, whose image only ever ends waits for a leader that is gone.
         membership.acknowledge(pod.image.revision)
 
     async def live() -> None:
