@@ -203,8 +203,12 @@ def cluster_to_start(directory: ClusterDirectory, layout: ClusterLayout, say: Sa
 @contextmanager
 def sole_command(directory: ClusterDirectory) -> Iterator[None]:
     """Keeps two commands from starting and stopping the same cluster at once. Raises ClusterError."""
-    directory.path.mkdir(parents=True, exist_ok=True)
-    with (directory.path / ".lock").open("w") as lock:
+    try:
+        directory.path.mkdir(parents=True, exist_ok=True)
+        lock_file = (directory.path / ".lock").open("w")
+    except OSError as error:
+        raise ClusterError(f"{directory.path} can't hold a cluster: {error.strerror}") from None
+    with lock_file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

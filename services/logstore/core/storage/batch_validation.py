@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.record_batch import HEADER_BYTES, MAGIC, BatchHeader, crc_is_valid, parse_header
+from barnabas.wire.record_batch import (
+    HEADER_BYTES,
+    MAGIC,
+    RECORD_BYTES_MIN,
+    BatchHeader,
+    Compression,
+    crc_is_valid,
+    parse_header,
+)
 
 _MAGIC_POSITION = 16
 _LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
+_CODECS = frozenset(int(codec) for codec in Compression)
 _REFUSED_BITS = _LOG_APPEND_TIME_BIT | _TRANSACTIONAL_BIT | _CONTROL_BIT
 
 
@@ -36,6 +45,11 @@ def check_client_batch(records: memoryview, config: TopicConfig, wall_ms: int) -
     if not crc_is_valid(records):
         return ErrorCode.CORRUPT_MESSAGE
     if not header.has_contiguous_offsets:
+        return ErrorCode.INVALID_RECORD
+    if header.compression not in _CODECS:
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if header.compression == Compression.NONE and header.records_count * RECORD_BYTES_MIN > byte_count - HEADER_BYTES:
+        # Offsets that no record could bear: the log would jump by as many as the header claims.
         return ErrorCode.INVALID_RECORD
     if header.attributes & _REFUSED_BITS:
         return _refused_attributes(header.attributes)
