@@ -57,6 +57,7 @@ class _Conversation:
 
     __slots__ = (
         "_closing",
+        "_has_spoken",
         "_heartbeats",
         "_last_received",
         "_last_sent",
@@ -92,6 +93,8 @@ class _Conversation:
         self.pending_bytes = 0
         self._wake_writer: asyncio.Future[None] | None = None
         self._resumed: asyncio.Event | None = None
+        self._has_spoken = False
+        """Heartbeats wait for a first message of ours: it is what the peer knows us by, however late it is."""
         self._heartbeats = 0
         self._last_sent = self._last_received = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -103,6 +106,7 @@ class _Conversation:
         if self.pending_bytes and self.pending_bytes + len(data) > self._pending_bytes_max:
             self.end(f"the peer reads too slowly: {self.pending_bytes} bytes are waiting for it")
             return
+        self._has_spoken = True
         self._queue.append(data)
         self.pending_bytes += len(data)
         if self._wake_writer is not None and not self._wake_writer.done():
@@ -192,12 +196,13 @@ class _Conversation:
         if now - self._last_received >= SILENCE_MS_MAX / 1000:
             self.end(f"the peer was silent for {SILENCE_MS_MAX} ms")
             return
-        if not self.pending_bytes and now - self._last_sent >= HEARTBEAT_MS / 1000:
+        may_beat = self._has_spoken and not self.pending_bytes
+        if may_beat and now - self._last_sent >= HEARTBEAT_MS / 1000:
             self._heartbeats += 1
             self._last_sent = now
             self.send(self._pack_heartbeat(self._heartbeats))
         # While messages wait to be written they are the sign of life, and the next look is a heartbeat away.
-        heartbeat_due = (now if self.pending_bytes else self._last_sent) + HEARTBEAT_MS / 1000
+        heartbeat_due = (self._last_sent if may_beat else now) + HEARTBEAT_MS / 1000
         next_due = min(heartbeat_due, self._last_received + SILENCE_MS_MAX / 1000)
         self._timer = self._loop.call_at(next_due, self._watch_time, next_due)
 
