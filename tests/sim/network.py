@@ -48,7 +48,7 @@ class Peer(Protocol):
 class End:
     """One end: its process sends here, and is told here. After `close` or `on_closed` it is silent."""
 
-    __slots__ = ("_queue", "connection", "incarnation", "is_open", "is_pumping", "other", "peer", "process")
+    __slots__ = ("_queue", "connection", "incarnation", "is_open", "is_pumping", "other", "peer", "process", "unread")
 
     other: End
 
@@ -61,6 +61,8 @@ class End:
         # What is on its way *to* this end: when it may arrive at the earliest, and what; None is the end.
         self._queue: deque[tuple[int, Any]] = deque()
         self.is_pumping = False
+        # What has arrived while the process did not run.
+        self.unread: deque[Any] = deque()
 
     @property
     def sent_and_not_arrived(self) -> int:
@@ -199,12 +201,11 @@ class Network:
             due_us = max(due_us, target._queue[-1][0])
         target._queue.append((due_us, message))
         self.in_flight_max = max(self.in_flight_max, len(target._queue))
-        if target.peer is not None:
-            self._pump(target)
+        self._pump(target)
 
     def _pump(self, target: End) -> None:
         """Plan the arrival of what is first in line."""
-        if target.is_pumping or not target._queue or not target.is_open:
+        if target.is_pumping or not target._queue or not target.is_open or target.peer is None:
             return
         if self._is_cut(target.other.process, target.process):
             return
@@ -224,20 +225,30 @@ class Network:
         if self._is_cut(target.other.process, target.process):
             return  # Cut while it was on its way: it arrives after the healing.
         _, message = target._queue.popleft()
-        label = f"{target.process.name} takes {target.connection.kind.name} {target.connection.connection_id}"
-        if target.process.paused:
-            # In the kernel's buffer until the process goes on.
-            self._scheduler.plan(0, label, lambda: self._hand_over(target, message), target.process)
+        if target.process.paused or target.unread:
+            self._leave_unread(target, message)
         else:
             self._hand_over(target, message)
         self._pump(target)
+
+    def _leave_unread(self, target: End, message: Any) -> None:
+        """In the kernel's buffer until the process goes on."""
+        target.unread.append(message)
+        if len(target.unread) == 1:
+            label = f"{target.process.name} reads {target.connection.kind.name} {target.connection.connection_id}"
+            self._scheduler.plan(0, label, lambda: self._read(target), target.process)
+
+    def _read(self, target: End) -> None:
+        while target.unread:
+            self._hand_over(target, target.unread.popleft())
 
     def _hand_over(self, target: End, message: Any) -> None:
         if not target.is_open or target.process.incarnation != target.incarnation:
             return
         if message is None:
             self._end(target, "closed by the peer")
-        elif target.peer is not None:
+        else:
+            assert target.peer is not None
             target.peer.on_message(message)
 
     # --- what goes wrong ---------------------------------------------------------------------------------------------

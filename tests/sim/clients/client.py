@@ -134,11 +134,12 @@ class Client(Process):
             if not self._outstanding:
                 raise InvariantViolation(f"{self.name} got an answer that it did not ask for")
             asked = self._outstanding.popleft()
-            correlation_id, response = decode_response(asked.api_key, asked.version, frame)
+            correlation_id = int.from_bytes(frame[:4])
             if correlation_id != asked.correlation_id:
                 raise InvariantViolation(
                     f"{self.name} got the answer to {correlation_id} where {asked.correlation_id} is due"
                 )
+            _, response = decode_response(asked.api_key, asked.version, frame)
             asked.timer.cancelled = True
             asked.answered(response)
 

@@ -70,6 +70,8 @@ class Consumer(Client):
     # --- where to begin ----------------------------------------------------------------------------------------------
 
     def _list_offsets(self) -> None:
+        if not self.is_connected:
+            return
         unknown = [
             (topic, partition)
             for topic, count in self.topics.items()
@@ -93,7 +95,7 @@ class Consumer(Client):
                 for partition in topic.partitions:
                     if partition.error_code == 0:
                         self.positions[topic.name, partition.partition_index] = partition.offset
-            self.after(20 * MS, "goes on", lambda: self._list_offsets() if self.is_connected else None)
+            self.after(20 * MS, "goes on", self._list_offsets)
 
         self.ask(
             ApiKey.LIST_OFFSETS,

@@ -83,8 +83,6 @@ class Producer(Client):
         self.is_stopping = False
         self._produced = 0
         self._lives = 0
-        # Goes up with every connection: what was planned for another one is void.
-        self._generation = 0
         self._forget()
 
     def _forget(self) -> None:
@@ -114,7 +112,6 @@ class Producer(Client):
     # --- work --------------------------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        self._generation += 1
         self.learn_topics(list(self.topics), self._ready)
 
     def _ready(self) -> None:
@@ -282,15 +279,14 @@ class Producer(Client):
         if not self.behaviour.idempotent:
             self.history.counts.unknown += len(batch.values)
             return
-        key, generation = (batch.topic, batch.partition), self._generation
+        key = (batch.topic, batch.partition)
         if key in self._repeating:
             return
         self._repeating[key] = None
 
         def repeat() -> None:
             self._repeating.pop(key, None)
-            if generation == self._generation:
-                self._repeat(key)
+            self._repeat(key)
 
         self.after(self.scheduler.random.randrange(20 * MS, 120 * MS), "repeats", repeat)
 
@@ -304,6 +300,3 @@ class Producer(Client):
     def _repeat_all(self) -> None:
         for key in list(self._open):
             self._repeat(key)
-
-    def connection_lost(self) -> None:
-        self._generation += 1
