@@ -104,6 +104,8 @@ class LogstoreRegistration:
     rack: str = ""
     # The kernel's, so that a crash of the process is told from one of the machine.
     boot_id: str = ""
+    # Log directories that can't be used any more, by path, with the reason.
+    offline_log_dirs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)

@@ -169,6 +169,45 @@ async def test_a_lost_lease_registers_anew_as_another_incarnation(client: EtcdCl
     running.cancel()
 
 
+async def test_an_update_changes_what_is_said_and_neither_epoch_nor_lease(client: EtcdClient, listen: Listen) -> None:
+    offline: dict[str, str] = {}
+    address = await listen()
+    registration = Registration(
+        client,
+        KEYS,
+        Role.LOGSTORE,
+        "1",
+        describe=lambda incarnation: LogstoreRegistration(
+            1, incarnation, "directory", address, address, offline_log_dirs=dict(offline)
+        ),
+        new_incarnation=lambda: "incarnation",
+        ttl_ms=60_000,
+    )
+    epoch = await registration.start()
+    before = await client.get(LOGSTORE_KEY)
+    offline["/b"] = "EIO"
+    await registration.update()
+    after = await client.get(LOGSTORE_KEY)
+    assert before is not None
+    assert after is not None
+    assert (after.create_revision, after.lease) == (epoch, before.lease)
+    assert (await registered(client)).offline_log_dirs == {"/b": "EIO"}
+    await registration.update()
+    assert await client.get(LOGSTORE_KEY) == after, "nothing new, nothing written"
+
+
+async def test_an_update_waits_for_the_registration_after_a_lost_lease(client: EtcdClient, listen: Listen) -> None:
+    registration = logstore(client, "directory", await listen())
+    await registration.start()
+    assert registration.lease is not None
+    await client.revoke(registration.lease.lease_id)
+    updating = asyncio.create_task(registration.update())
+    running = asyncio.create_task(registration.run())
+    await updating
+    assert (await registered(client)).directory_id == "directory"
+    running.cancel()
+
+
 async def test_a_registration_survives_a_short_outage_of_etcd(
     client: EtcdClient, listen: Listen, etcd: EtcdProcess
 ) -> None:

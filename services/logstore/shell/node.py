@@ -57,6 +57,8 @@ class LogstoreNode:
         self._control = ControlProcess(
             settings.control_listeners, settings.log_level, settings.log_format, self._on_command
         )
+        self._offline_log_dirs: dict[str, str] = {}
+        self._gone_offline = asyncio.Event()
         self._stop_loading = threading.Event()
         self._loop: LogstoreLoop | None = None
         self._workers: IoWorkers | None = None
@@ -102,6 +104,7 @@ class LogstoreNode:
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.run())
+            tasks.create_task(self._report_offline(registration))
             tasks.create_task(self._fail_with_the_loop())
 
     async def _learn_cluster_id(self) -> str:
@@ -161,6 +164,7 @@ class LogstoreNode:
                 settings.control_address(control_port),
                 settings.broker_rack,
                 self._boot_id,
+                dict(self._offline_log_dirs),
             )
 
         assert self._loop is not None
@@ -184,6 +188,9 @@ class LogstoreNode:
 
     def _send(self, outgoing: Outgoing) -> None:
         self._listener.send(outgoing)
+        for path, error in outgoing.offline:
+            self._offline_log_dirs[path] = str(error)
+            self._gone_offline.set()
         for session_id, response in outgoing.controls:
             self._control.answer(session_id, response)
             if response.error_code or response.partition_errors:
@@ -196,6 +203,13 @@ class LogstoreNode:
                     },
                     partitions_refused=len(response.partition_errors),
                 )
+
+    async def _report_offline(self, registration: Registration) -> None:
+        """The registration names the directories that can't be used: the controller makes problems of them."""
+        while True:
+            await self._gone_offline.wait()
+            self._gone_offline.clear()
+            await registration.update()
 
     async def _fail_with_the_loop(self) -> None:
         """Without a loop nobody is served: the process ends, and its lease with it."""

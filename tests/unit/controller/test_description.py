@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.keys import Role
+from dataclasses import replace
+
+from barnabas.cluster.keys import Role, encode_registration
 from barnabas.cluster.messages import NewTopic
 from barnabas.ports.etcd import Put, Txn
 from services.controller.core.description import describe_nodes, describe_problems
@@ -72,6 +74,25 @@ def test_a_logstore_that_registers_but_does_not_answer_is_named() -> None:
     cluster.logstore(3).alive = False
     cluster.settle()
     assert describe_problems(controller.core) == ["logstore 3 does not answer at its control address logstore-3:9501"]
+
+
+def test_a_log_directory_that_goes_offline_is_named_and_the_logstore_stays_what_it_was() -> None:
+    cluster, controller = a_whole_cluster()
+    logstore = cluster.logstores[2]
+    before = controller.core.image.logstores[2]
+    reported = replace(before.record, offline_log_dirs={"/data/b": "fdatasync /data/b/events-0: EIO"})
+    key = KEYS.registration(Role.LOGSTORE, "2")
+    cluster.etcd.txn(Txn((), (Put(key, encode_registration(reported), logstore.lease),)))
+    cluster.settle()
+    assert controller.core.image.logstores[2].epoch == before.epoch
+    assert describe_problems(controller.core) == [
+        "logstore 2: log directory /data/b is offline: fdatasync /data/b/events-0: EIO; "
+        "replace the disk and restart the logstore"
+    ]
+    cluster.stop(2)
+    cluster.logstore(2)
+    cluster.settle()
+    assert describe_problems(controller.core) == []
 
 
 def test_a_gateway_that_registers_but_does_not_follow_is_named() -> None:
