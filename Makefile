@@ -19,7 +19,7 @@ help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1-50 (sim),"
+	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim),"
 	@echo "          PAIRS=5 (bench), IMAGE=barnabas BASE=python:3.12-slim (image)"
 
 setup: ## Make .venv with everything to work on Barnabas
@@ -67,7 +67,7 @@ unit: setup ## Unit and property tests
 	@echo "== unit and property tests"
 	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios
 
-sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1-50 runs many
+sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1..50 runs many
 	@echo "== simulation"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 

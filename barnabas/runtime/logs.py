@@ -104,7 +104,12 @@ def configure_logging(
     if format == "json":
         processors += [structlog.processors.format_exc_info, _render_json]
     else:
-        processors += [structlog.dev.ConsoleRenderer(colors=output.isatty(), timestamp_key="time")]
+        # Plain tracebacks: the default shows local variables, and a broker's are its clients' records.
+        plain = structlog.dev.plain_traceback
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=output.isatty(), timestamp_key="time", exception_formatter=plain
+        )
+        processors += [renderer]
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),

@@ -244,7 +244,7 @@ async def gateway(client: EtcdClient) -> AsyncIterator[Gateway]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110  (nobody else signals it; the test's own timeout bounds it)
+    while not condition():
         await asyncio.sleep(0.02)
 
 
