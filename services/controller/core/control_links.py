@@ -202,9 +202,13 @@ class ControlLinks:
         effects: list[Effect] = []
         for link in self.by_node.values():
             if link.unanswered and now_ms >= link.unanswered[0].sent_ms + ANSWER_TIMEOUT_MS:
-                self.on_disconnected(link)
-                effects += [DisconnectControl(link.node_id, link.broker_epoch), _connect(link)]
+                effects += self.reconnect(link)
         return effects
+
+    def reconnect(self, link: ControlLink) -> list[Effect]:
+        """A new stream, and with it everything again."""
+        self.on_disconnected(link)
+        return [DisconnectControl(link.node_id, link.broker_epoch), _connect(link)]
 
     def due_ms(self) -> int | None:
         """When `reconnect_unresponsive` next has something to do."""

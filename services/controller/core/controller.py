@@ -132,6 +132,9 @@ class Controller:
         if link is not None:
             if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
                 self.candidacy.depose(now_ms)
+            elif response.error_code == ErrorCode.STALE_BROKER_EPOCH:
+                # etcd has told one of us of its registration, and not yet the other.
+                self._effects += self.links.reconnect(link)
             else:
                 self.links.on_response(link, response)
                 self._deletions_due = True
