@@ -35,7 +35,7 @@ class FollowerStandIn:
 
     def _confirm_later(self, node: LogstoreNode, partition: Partition, leader_epoch: int) -> None:
         random = node.scheduler.random
-        lag_us = random.randrange(100, self._lag_us_max) * (10 if random.random() < 0.05 else 1)
+        lag_us = random.randrange(self._lag_us_max // 2, self._lag_us_max) * (10 if random.random() < 0.05 else 1)
 
         def confirm() -> None:
             self._confirming.pop(partition, None)

@@ -35,7 +35,8 @@ class Invariants:
         self.flushed: dict[PartitionKey, int] = {}
         # By logstore and partition it has ever hosted: whether its topic promises nothing before a flush.
         self._hosted: dict[str, dict[PartitionKey, bool]] = {}
-        self._parked: dict[tuple[str, int, int, int], ParkProduce] = {}
+        # By pod, its life, stream and entry: what waits for a completion.
+        self.parked_produces: dict[tuple[str, int, int, int], ParkProduce] = {}
         # By gateway and life: the revision that it answers by.
         self._revisions: dict[tuple[str, int], int] = {}
         self.successes_by_purgatory = 0
@@ -128,14 +129,14 @@ class Invariants:
 
     def parked(self, node: PurgatoryNode, stream_id: int, request: ParkRequest) -> None:
         for produce in request.produces:
-            self._parked[node.name, node.incarnation, stream_id, produce.entry_id] = produce
+            self.parked_produces[node.name, node.incarnation, stream_id, produce.entry_id] = produce
 
     def completed(self, node: PurgatoryNode, outputs: Outputs) -> None:
         """No success that the leader of the same topic id and epoch has not justified, and none twice."""
         for stream_id, completions in outputs.completions.items():
             for completion in completions:
                 key = (node.name, node.incarnation, stream_id, completion.entry_id)
-                produce = self._parked.pop(key, None)
+                produce = self.parked_produces.pop(key, None)
                 if produce is None:
                     if completion.error_codes:
                         raise InvariantViolation(f"{node.name} has answered entry {completion.entry_id} twice")

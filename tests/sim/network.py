@@ -279,6 +279,10 @@ class Network:
     def process_resumed(self, process: Process) -> None:
         """It sends again; what came meanwhile is in its hands already."""
 
+    def set_delay(self, source: str, target: str, delay_us: int) -> None:
+        """The distance between two hosts, one way, instead of one by chance."""
+        self._delay_us[source, target] = delay_us
+
     def cut(self, source: str, target: str) -> None:
         """Nothing passes from one host to another until `heal`."""
         if (source, target) in self._cut:

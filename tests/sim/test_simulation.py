@@ -1,0 +1,79 @@
+"""The simulation itself: some seeds, that a seed is a run, and that the harness sees a planted fault.
+
+`python -m tests.sim --seeds A..B` explores; `python -m tests.sim.mutants` plants all mutants.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sim.faults import Fault
+from tests.sim.run import Options, random_shape, simulate
+from tests.sim.scheduler import Scheduler
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 6
+EVERYTHING = [
+    Fault.KILL_LOGSTORE,
+    Fault.KILL_GATEWAY,
+    Fault.KILL_PURGATORY,
+    Fault.KILL_CONTROLLER,
+    Fault.KILL_ETCD,
+    Fault.RESET,
+    Fault.CUT,
+    Fault.PAUSE,
+]
+
+
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_a_seed_holds_every_invariant(seed: int) -> None:
+    outcome = simulate(seed, Options(SECONDS))
+    assert not outcome.failure, str(outcome)
+    assert outcome.operations.startswith(tuple("123456789")), "something was produced"
+
+
+def test_every_role_may_die_at_any_time() -> None:
+    outcome = simulate(77, Options(12, faults=EVERYTHING))
+    assert not outcome.failure, str(outcome)
+    assert sum(outcome.hits.values()) >= 5
+
+
+def traced(seed: int, hash_seed: str) -> str:
+    """The last line of a run in a process of its own."""
+    command = [sys.executable, "-m", "tests.sim", "--seed", str(seed), "--seconds", "4"]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return run.stdout.splitlines()[-1]
+
+
+def test_a_seed_is_a_run_whatever_the_process() -> None:
+    first = traced(5, hash_seed="1")
+    assert first.startswith("trace ")
+    assert len(first) == len("trace ") + 64
+    assert traced(5, hash_seed="4294967295") == first
+    assert traced(6, hash_seed="1") != first
+
+
+def test_a_run_ends_where_it_is_told_to() -> None:
+    whole, part, again = simulate(5, Options(2)), simulate(5, Options(2, steps=900)), simulate(5, Options(2, steps=900))
+    assert part.events == 900
+    assert part.remembered == again.remembered
+    assert part.trace == again.trace != whole.trace
+
+
+def test_some_seeds_encode_every_message() -> None:
+    """One in ten: not one in a hundred, and not all."""
+    encoded = sum(random_shape(Scheduler(seed).random).encode for seed in range(1_000))
+    assert 50 < encoded < 200
+
+
+@pytest.mark.parametrize("mutant", ["lost entry is success", "watermark ahead of written", "answers out of order"])
+def test_a_planted_fault_is_seen(mutant: str) -> None:
+    command = [sys.executable, "-m", "tests.sim.mutants", "--only", mutant]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.stdout.splitlines()[-1] == "1 mutants, 1 caught", run.stdout + run.stderr
