@@ -3,7 +3,9 @@
 A gateway's acceptor hands accepted connections to its processors; a logstore's data process is handed commands by its
 control listener. Both need the same: start `python -m module`, exchange framed messages with file descriptors, and
 notice each other's death at once. The parent sees the child's end by its pidfd; the child sees the parent's by the
-socket's end, and the kernel kills it should it not look (PR_SET_PDEATHSIG). Linux only.
+socket's end, and the kernel kills it should it not look (PR_SET_PDEATHSIG). A child that is there and says nothing, not
+even heartbeats, is passed over after 3 s and killed after 30 s, for a short pause is no reason to drop its work.
+Linux only.
 """
 
 from __future__ import annotations
@@ -19,21 +21,37 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from barnabas.runtime.processes_messages import MessageSocket
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.processes_messages import HEARTBEAT_MS, MessageSocket
 
 _PARENT_VARIABLE: Final = "BARNABAS_PARENT_SOCKET"
 _PR_SET_PDEATHSIG: Final = 1
+
+SILENT_MS_MAX: Final = 3_000
+KILL_SILENT_MS: Final = 30_000
+# A child that has closed its end, or was cut off for not reading, has so long to end by itself.
+_CLOSED_GRACE_S: Final = 5.0
+
+_log = get_logger("processes")
 
 
 class ChildProcess:
     """A child as its parent sees it. Everything here runs on the event loop."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], messages: MessageSocket, on_exit: Callable[[int], None]
+        self,
+        process: subprocess.Popen[bytes],
+        joined: socket.socket,
+        on_message: Callable[[bytes, bytes, list[int]], None],
+        on_exit: Callable[[int], None],
+        on_silence: Callable[[bool], None],
     ) -> None:
-        self.messages = messages
+        self.messages = MessageSocket(joined, on_message, self._cut_off, self._beat)
+        self.is_silent = False
+        """Nothing has been heard of it for SILENT_MS_MAX: it may not run at all."""
         self._process = process
         self._on_exit = on_exit
+        self._on_silence = on_silence
         self._loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = self._loop.create_future()
         self._pidfd = os.pidfd_open(process.pid)
@@ -51,6 +69,31 @@ class ChildProcess:
         if not self.exited.done():
             self.exited.set_result(exit_code)
         self._on_exit(exit_code)
+
+    def _beat(self) -> None:
+        silent_ms = self.messages.silent_beats * HEARTBEAT_MS
+        is_silent = silent_ms >= SILENT_MS_MAX
+        # One that has never been heard is still being started.
+        if is_silent != self.is_silent and self.messages.has_heard:
+            _log.warning("a child is silent" if is_silent else "a child is back", pid=self.pid)
+        self._set_silent(is_silent)
+        if silent_ms >= KILL_SILENT_MS and self.messages.has_heard and not self.exited.done():
+            _log.error("a child that was silent for too long is killed", pid=self.pid, silent_ms=silent_ms)
+            self._process.kill()
+
+    def _set_silent(self, is_silent: bool) -> None:
+        if is_silent != self.is_silent:
+            self.is_silent = is_silent
+            self._on_silence(is_silent)
+
+    def _cut_off(self, reason: str) -> None:
+        self._set_silent(True)
+        self._loop.call_later(_CLOSED_GRACE_S, self._kill_after_cut, reason)
+
+    def _kill_after_cut(self, reason: str) -> None:
+        if not self.exited.done():
+            _log.error("a child that can't be talked to is killed", pid=self.pid, reason=reason)
+            self._process.kill()
 
     def terminate(self) -> None:
         """Ask it to stop (SIGTERM)."""
@@ -72,11 +115,13 @@ def spawn(
     *,
     on_message: Callable[[bytes, bytes, list[int]], None],
     on_exit: Callable[[int], None],
+    on_silence: Callable[[bool], None] = lambda is_silent: None,
 ) -> ChildProcess:
     """Start `python -m module arguments…` joined to this process; see MessageSocket for `on_message`.
 
-    `on_exit` gets the exit code (negative: the signal) once the child is reaped. The environment and the standard
-    streams are inherited, other descriptors are not.
+    `on_exit` gets the exit code (negative: the signal) once the child is reaped; `on_silence` is told when the child
+    falls silent (`ChildProcess.is_silent`) and when it is heard again. The environment and the standard streams are
+    inherited, other descriptors are not.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
@@ -85,8 +130,7 @@ def spawn(
             pass_fds=(theirs.fileno(),),
             env={**os.environ, _PARENT_VARIABLE: f"{theirs.fileno()}:{os.getpid()}"},
         )
-    messages = MessageSocket(ours, on_message)
-    return ChildProcess(process, messages, on_exit)
+    return ChildProcess(process, ours, on_message, on_exit, on_silence)
 
 
 def parent_socket(

@@ -4,6 +4,9 @@ A frame is a head (payload length, kind length, number of descriptors), the kind
 SOCK_SEQPACKET, whose messages may not exceed the socket's buffer: a LeaderAndIsr for 10,000 partitions does.
 Descriptors (SCM_RIGHTS) travel with the first byte of their frame's own `sendmsg`, and Linux never lets one `recvmsg`
 return those of two: the n-th set received belongs to the n-th frame that has any.
+
+An end that has nothing to say says a heartbeat, a frame without a kind, and counts the beats in which it heard nothing.
+Beats and not time: a process that was itself stopped does not take that for its peer's silence.
 """
 
 from __future__ import annotations
@@ -24,25 +27,37 @@ _RECEIVE_BYTES: Final = 256 << 10
 # Linux takes 253 in one message; ours carry one connection, or the few descriptors of an arena.
 FDS_MAX: Final = 64
 _PAYLOAD_BYTES_MAX: Final = 256 << 20
+# The metadata of 100,000 partitions are some 5 MiB: only an end that does not read lets so much pile up.
+PENDING_BYTES_MAX: Final = 64 << 20
+HEARTBEAT_MS: Final = 500
+_HEARTBEAT: Final = b""
 
 _log = get_logger("processes")
 
 
 class MessageSocket:
-    """One end of a socket pair. Sending never blocks; what the socket does not take at once waits in order."""
+    """One end of a socket pair. Sending never blocks; what the socket does not take at once waits in order.
+
+    More than `pending_bytes_max` do not wait (one message alone may be larger): the socket is closed instead.
+    """
 
     def __init__(
         self,
         joined: socket.socket,
         on_message: Callable[[bytes, bytes, list[int]], None],
         on_closed: Callable[[str], None] | None = None,
+        on_beat: Callable[[], None] | None = None,
+        pending_bytes_max: int = PENDING_BYTES_MAX,
     ) -> None:
         """`on_message(kind, payload, fds)` owns the descriptors; they may be fewer than were sent when this process is
-        out of them. `on_closed(reason)` comes once when the other end is gone, not after a `close` here."""
+        out of them. `on_closed(reason)` comes once when the other end is gone or does not read, not after a `close`
+        here. `on_beat()` comes every HEARTBEAT_MS: the time to look at `silent_beats`."""
         self._socket = joined
         self._socket.setblocking(False)
         self._on_message = on_message
         self._on_closed = on_closed
+        self._on_beat = on_beat
+        self._pending_bytes_max = pending_bytes_max
         self._loop = asyncio.get_running_loop()
         self._received = bytearray()
         self._received_fds: deque[list[int]] = deque()
@@ -50,15 +65,28 @@ class MessageSocket:
         self._queue: deque[tuple[memoryview, list[int]]] = deque()
         self.pending_bytes = 0
         self.closed = False
+        self._has_sent = False
+        self.has_heard = False
+        self.silent_beats = 0
+        """How many heartbeats ago the other end was heard, or this socket made."""
         self._loop.add_reader(self._socket, self._read)
+        self._timer = self._loop.call_later(HEARTBEAT_MS / 1000, self._beat)
 
     def send(self, kind: bytes, payload: bytes | bytearray | memoryview = b"", fds: Sequence[int] = ()) -> None:
         """Send one message; `fds` stay the caller's, who may close them after this call. Dropped once closed."""
-        assert len(kind) <= 255, "a kind is a short word"
+        assert 0 < len(kind) <= 255, "a kind is a short word"
+        self._send(kind, payload, fds)
+
+    def _send(self, kind: bytes, payload: bytes | bytearray | memoryview, fds: Sequence[int]) -> None:
         assert len(fds) <= FDS_MAX, "too many descriptors for one message"
         assert len(payload) <= _PAYLOAD_BYTES_MAX, "a message between processes is too large"
         if self.closed:
             return
+        if self.pending_bytes and self.pending_bytes + len(payload) > self._pending_bytes_max:
+            # Not called back from inside the caller's `send`.
+            self._loop.call_soon(self._fail, f"the other process does not read: {self.pending_bytes} bytes wait for it")
+            return
+        self._has_sent = True
         frame = memoryview(b"".join((_HEAD.pack(len(payload), len(kind), len(fds)), kind, payload)))
         sent = 0
         if not self._queue:
@@ -77,6 +105,7 @@ class MessageSocket:
         if self.closed:
             return
         self.closed = True
+        self._timer.cancel()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
@@ -91,6 +120,15 @@ class MessageSocket:
         while not self.closed and self._read():
             pass
         self.close()
+
+    def _beat(self) -> None:
+        self._timer = self._loop.call_later(HEARTBEAT_MS / 1000, self._beat)
+        self.silent_beats += 1
+        if not self._has_sent and not self._queue:
+            self._send(_HEARTBEAT, b"", ())
+        self._has_sent = False
+        if self._on_beat is not None:
+            self._on_beat()
 
     def _fail(self, reason: str) -> None:
         if not self.closed:
@@ -145,6 +183,8 @@ class MessageSocket:
         if not data:
             self._fail("the other process closed its end")
             return False
+        self.has_heard = True
+        self.silent_beats = 0
         self._received += data
         self._deliver()
         return True
@@ -163,6 +203,8 @@ class MessageSocket:
             kind, payload = bytes(received[_HEAD.size : start]), bytes(received[start:end])
             del received[:end]
             fds = self._received_fds.popleft() if fd_count and self._received_fds else []
+            if kind == _HEARTBEAT:
+                continue
             try:
                 self._on_message(kind, payload, fds)
             except Exception:

@@ -99,7 +99,7 @@ class Acceptor:
                 _log.warning("max.connections is reached: further connections wait")
                 self._pause()
                 return
-            if not processors.has_any():
+            if not processors.has_live():
                 self._pause()
                 self._loop.call_later(_ACCEPT_PAUSE_S, self._read)
                 return

@@ -117,14 +117,16 @@ class Gateway:
             _log.info("accepting", revision=revision)
 
     async def _watch_readiness(self, health: Health) -> None:
-        """Ready: clients are accepted, and the controller has been heard lately."""
+        """Ready: clients are accepted, some processor serves them, and the controller has been heard lately."""
         was_ready = False
         while True:
             heard_ms = self._membership.last_heard_ms
             silence_ms = monotonic_ms() - heard_ms
-            is_ready = self._is_accepting and silence_ms < self._properties.controller_silence_max_ms
+            is_heard = silence_ms < self._properties.controller_silence_max_ms
+            is_ready = self._is_accepting and is_heard and self._processors.has_live()
             if is_ready != was_ready:
-                _log.info("ready" if is_ready else "not ready: the controller is silent", silence_ms=silence_ms)
+                why_not = "the processors are silent" if is_heard else "the controller is silent"
+                _log.info("ready" if is_ready else f"not ready: {why_not}", silence_ms=silence_ms)
                 await health.set_serving(is_ready)
                 was_ready = is_ready
             await asyncio.sleep(_READINESS_CHECK_S)

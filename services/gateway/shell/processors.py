@@ -23,6 +23,8 @@ _RESTART_MS_MIN = 50
 _RESTART_MS_MAX = 2_000
 _RESTART_CALM_MS = 10_000
 """A processor that lived so long is restarted without delay again."""
+_CALLS_MAX = 1_000
+"""Calls to the controller under way, as many as it lets wait."""
 _STOP_GRACE_MS = DRAIN_GRACE_MS + 1_000
 
 
@@ -90,7 +92,10 @@ class Processors:
         def on_exit(exit_code: int) -> None:
             self._exited(processor, exit_code)
 
-        child = spawn("services.gateway.processor", on_message=on_message, on_exit=on_exit)
+        def on_silence(_is_silent: bool) -> None:
+            self._tell_applied()
+
+        child = spawn("services.gateway.processor", on_message=on_message, on_exit=on_exit, on_silence=on_silence)
         processor = _Processor(index, child, self._loop.time())
         self._by_index[index] = processor
         settings = joint.ProcessorSettings(index, self._properties, self._bound_ports)
@@ -122,13 +127,17 @@ class Processors:
 
     # --- connections -------------------------------------------------------------------------------------------------
 
-    def has_any(self) -> bool:
-        return bool(self._by_index)
+    def _live(self) -> list[_Processor]:
+        """In the order of their indexes, without those that are silent: stopped ones would keep what they are given."""
+        return [self._by_index[index] for index in sorted(self._by_index) if not self._by_index[index].child.is_silent]
+
+    def has_live(self) -> bool:
+        return bool(self._live())
 
     def hand_over(self, accepted: socket.socket, listener: str, address: str, peer: str) -> None:
-        """Give an accepted socket to the next processor; `accepted` is closed here."""
-        indexes = sorted(self._by_index)
-        processor = self._by_index[indexes[self._next % len(indexes)]]
+        """Give an accepted socket to the next live processor, of which there is one; `accepted` is closed here."""
+        live = self._live()
+        processor = live[self._next % len(live)]
         self._next += 1
         connection_id = self._next_connection_id
         self._next_connection_id += 1
@@ -145,8 +154,9 @@ class Processors:
             processor.child.messages.send(joint.METADATA, payload)
 
     def applied_revision(self) -> int:
-        """What every processor answers by; -1 while one of them knows nothing yet."""
-        return min((processor.applied_revision for processor in self._by_index.values()), default=-1)
+        """What every live processor answers by; -1 while one of them knows nothing yet. A silent one answers nobody,
+        and when it comes back what it was sent is there for it, in order."""
+        return min((processor.applied_revision for processor in self._live()), default=-1)
 
     def _tell_applied(self) -> None:
         if len(self._by_index) == self._wanted and self.applied_revision() >= 0:
@@ -160,6 +170,9 @@ class Processors:
             case joint.CLOSED:
                 for connection_id in joint.decode_ids(payload):
                     self._on_closed(processor.connections.pop(connection_id))
+            case joint.CALL if len(self._calls) >= _CALLS_MAX:
+                call_id, _ = joint.decode_call(payload)
+                processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, None))
             case joint.CALL:
                 task = self._loop.create_task(self._call(processor, payload))
                 self._calls.add(task)

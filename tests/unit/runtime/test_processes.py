@@ -11,6 +11,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
+from barnabas.runtime import processes, processes_messages
 from barnabas.runtime.processes import ChildProcess, spawn
 from barnabas.runtime.processes_messages import MessageSocket
 
@@ -145,6 +148,29 @@ async def test_a_frame_out_of_bounds_closes_the_socket() -> None:
     left.close()
 
 
+async def test_an_end_that_does_not_read_is_cut_off_before_more_piles_up() -> None:
+    """The queue had no bound: everything for a process that had stopped stayed in the memory of the other."""
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    end = End()
+    sender = MessageSocket(left, end.on_message, end.closed.append, pending_bytes_max=1 << 20)
+    sender.send(b"larger than the bound, and alone", bytes(4 << 20))
+    assert sender.pending_bytes > 1 << 20
+    sender.send(b"one more")
+    await until(lambda: end.closed)
+    assert end.closed[0].startswith("the other process does not read")
+    assert sender.closed
+    assert sender.pending_bytes == 0
+    right.close()
+
+
+async def test_an_end_without_anything_to_say_is_heard_all_the_same() -> None:
+    left, left_end, right, right_end = joined()
+    await until(lambda: left.has_heard and right.has_heard)
+    assert left_end.received == right_end.received == []
+    left.close()
+    right.close()
+
+
 async def started(end: End, exits: list[int]) -> ChildProcess:
     child = spawn(CHILD, ["a", "b c"], on_message=end.on_message, on_exit=exits.append)
     await until(lambda: end.received)
@@ -201,6 +227,31 @@ async def test_a_child_that_does_not_stop_is_killed() -> None:
     await until(lambda: end.received)
     os.kill(child.pid, signal.SIGSTOP)
     assert await child.stop(grace_ms=50) == -signal.SIGKILL
+
+
+async def test_a_child_that_is_stopped_falls_silent_and_comes_back() -> None:
+    end, exits, silences = End(), list[int](), list[bool]()
+    child = spawn(CHILD, on_message=end.on_message, on_exit=exits.append, on_silence=silences.append)
+    await until(lambda: end.received)
+    os.kill(child.pid, signal.SIGSTOP)
+    await until(lambda: silences)
+    assert child.is_silent
+    os.kill(child.pid, signal.SIGCONT)
+    await until(lambda: not child.is_silent)
+    assert silences == [True, False]
+    assert exits == []
+    assert await child.stop(grace_ms=60_000) == 0
+
+
+async def test_a_child_that_can_not_be_talked_to_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_CLOSED_GRACE_S", 0.0)
+    end, exits = End(), list[int]()
+    child = await started(end, exits)
+    os.kill(child.pid, signal.SIGSTOP)
+    child.messages.send(b"echo", bytes(processes_messages.PENDING_BYTES_MAX))
+    child.messages.send(b"echo", bytes(1 << 20))
+    assert await child.exited == -signal.SIGKILL
+    assert child.is_silent
 
 
 async def test_a_child_whose_parents_socket_closes_stops_by_itself() -> None:
