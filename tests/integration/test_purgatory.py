@@ -224,10 +224,9 @@ async def test_the_process_registers_serves_and_leaves(etcd_endpoint: str) -> No
         assert isinstance(registration, PurgatoryRegistration)
         async with grpc.aio.insecure_channel(registration.address) as channel:
             health = health_pb2_grpc.HealthStub(channel)
-            while (
-                await health.Check(health_pb2.HealthCheckRequest())
-            ).status != health_pb2.HealthCheckResponse.SERVING:
-                await asyncio.sleep(0.05)
+            async for response in health.Watch(health_pb2.HealthCheckRequest()):
+                if response.status == health_pb2.HealthCheckResponse.SERVING:
+                    break
         process.terminate()
         assert await process.wait() == 0
         assert await etcd.get(key) is None
