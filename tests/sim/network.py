@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.sim.process import Process
-from tests.sim.scheduler import MS, Scheduler
+from tests.sim.scheduler import MS, InvariantViolation, Scheduler
 
 SILENCE_US_MAX = 3_000 * MS
 CONNECT_TIMEOUT_US = 3_000 * MS
+# What nobody takes in piles up for 3 s at most, or as long as a client waits for its answers.
+IN_FLIGHT_BOUND = 20_000
 
 
 class Codec(Protocol):
@@ -120,6 +122,9 @@ class Network:
         self.messages = 0
         self.in_flight_max = 0
 
+    def __str__(self) -> str:
+        return f"{self.messages} messages, at most {self.in_flight_max} on their way on one connection"
+
     # --- opening -----------------------------------------------------------------------------------------------------
 
     def listen(self, address: str, process: Process, accept: Accept) -> None:
@@ -201,6 +206,9 @@ class Network:
             due_us = max(due_us, target._queue[-1][0])
         target._queue.append((due_us, message))
         self.in_flight_max = max(self.in_flight_max, len(target._queue))
+        if len(target._queue) > IN_FLIGHT_BOUND:
+            kind = target.connection.kind.name
+            raise InvariantViolation(f"I16: {len(target._queue)} messages of {source.process.name} wait on {kind}")
         self._pump(target)
 
     def _pump(self, target: End) -> None:

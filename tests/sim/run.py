@@ -37,6 +37,7 @@ class Outcome:
     events: int
     virtual_ms: int
     operations: str
+    network: str
     shape: str
     hits: Counter[Fault] = field(default_factory=Counter)
     failure: str = ""
@@ -48,6 +49,7 @@ class Outcome:
             f"seed {self.seed}: {self.shape}",
             f"  {self.virtual_ms / 1000:.1f} virtual seconds, {self.events} events",
             f"  {self.operations}",
+            f"  {self.network}",
             f"  faults: {faults or 'none'}",
         ]
         if self.failure:
@@ -132,6 +134,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         events=scheduler.events,
         virtual_ms=scheduler.now_us // MS,
         operations=str(cluster.history.counts),
+        network=str(cluster.network),
         shape=str(shape),
         hits=faults.hits,
         failure=failure,
