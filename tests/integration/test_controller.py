@@ -171,7 +171,11 @@ class _ControlStream:
     def on_message(self, data: bytes) -> None:
         logstore = self._logstore
         request = from_proto(ControlRequest, control_pb2.ControlRequest.FromString(data))
-        if request.heartbeat or logstore.silent:
+        if request.heartbeat:
+            # What shows the controller that the stream is there; a silent logstore does that much.
+            self._stream.send(self.pack_heartbeat(1))
+            return
+        if logstore.silent:
             return
         logstore.requests.append(request)
         logstore.controller_epochs.append(request.controller_epoch)
