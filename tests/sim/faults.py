@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.process import Process
 from tests.sim.scheduler import MS, SECOND
 
@@ -23,11 +24,14 @@ class Fault(Enum):
     KILL_CONTROLLER = "kill -9 of the active controller"
     KILL_ETCD = "restart of etcd"
     KILL_CLIENT = "kill -9 of a client"
+    TERMINATE_LOGSTORE = "SIGTERM of a logstore"
     POWER_CUT = "power cut at a logstore"
     PAUSE = "pause within the lease"
     PAUSE_PAST_LEASE = "pause past the lease"
     RESET = "connections reset mid-stream"
     RESET_ETCD = "connections to etcd reset, with answers on their way"
+    LEASE_ENDS_EARLY = "a lease that ends early"
+    COMPACTION = "etcd's history compacted"
     CUT = "cut between two hosts"
     CUT_ONE_WAY = "cut in one direction"
     ISOLATE = "one host cut off from all"
@@ -86,6 +90,8 @@ class Faults:
                 return self._kill([cluster.etcd])
             case Fault.KILL_CLIENT:
                 return self._kill(cluster.clients)
+            case Fault.TERMINATE_LOGSTORE:
+                return self._terminate()
             case Fault.POWER_CUT:
                 return self._cut_power()
             case Fault.PAUSE:
@@ -97,6 +103,10 @@ class Faults:
                 return cluster.network.break_connections(host, random.random()) > 0
             case Fault.RESET_ETCD:
                 return cluster.network.break_connections("etcd", random.random()) > 0
+            case Fault.LEASE_ENDS_EARLY:
+                return cluster.etcd.end_a_lease()
+            case Fault.COMPACTION:
+                return cluster.etcd.compact()
             case Fault.CUT:
                 one, other = random.sample(cluster.processes, 2)
                 return self._cut([(one.name, other.name), (other.name, one.name)])
@@ -120,6 +130,15 @@ class Faults:
         process = self._scheduler.random.choice(living)
         process.kill()
         self._later(4 * SECOND, f"{process.name} is started again", lambda: _start(process))
+        return True
+
+    def _terminate(self) -> bool:
+        living = [each for each in self._cluster.logstores if each.core is not None and not each.is_stopping]
+        if not living:
+            return False
+        node = self._scheduler.random.choice(living)
+        node.terminate()
+        self._later(6 * SECOND, f"{node.name} is started again", lambda: _start(node))
         return True
 
     def _cut_power(self) -> bool:
@@ -172,6 +191,9 @@ class Faults:
 
 
 def _start(process: Process) -> None:
+    """Whoever restarts a process that takes too long to stop kills it first."""
+    if isinstance(process, LogstoreNode) and process.is_stopping:
+        process.kill()
     if not process.alive:
         process.start()
 

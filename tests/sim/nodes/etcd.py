@@ -111,6 +111,21 @@ class EtcdNode(Process):
         self.publish()
         return result
 
+    def end_a_lease(self) -> bool:
+        """Some member's registration goes though it renews in time, as after a clock's jump at etcd."""
+        leases = sorted(self.model._leases)
+        if self.alive and leases:
+            self.model.revoke(self.scheduler.random.choice(leases))
+            self.publish()
+        return self.alive and bool(leases)
+
+    def compact(self) -> bool:
+        """Forget the history: a watch that has to resume begins again with everything."""
+        if self.model.revision <= self.model.compacted_revision:
+            return False
+        self.model.compact(self.model.revision)
+        return True
+
     def publish(self) -> None:
         for session in list(self._sessions.values()):
             session.publish()

@@ -38,6 +38,8 @@ class LogstoreNode(Process):
         self.flushed: Callable[[Partition, int], None] = lambda partition, offset: None
         # What a write that has been carried out has put into each log: offsets below it are in the page cache.
         self.written: dict[PartitionLog, int] = {}
+        self.is_stopping = False
+        self._is_closing = False
         self._boots = 0
         self._ends: dict[int, End] = {}
         self._last_stream_id = 0
@@ -99,8 +101,28 @@ class LogstoreNode(Process):
             self.network.listen(f"{self.name}:data", self, self._accept)
             self.turn_soon()
 
+    def terminate(self) -> None:
+        """SIGTERM: appends are refused, what is begun is finished, everything is flushed, then it leaves."""
+        assert self.core is not None
+        self.scheduler.note(f"{self.name} is told to stop")
+        self.is_stopping = True
+        self.core.begin_stopping()
+        self.turn_soon()
+
+    def _stop_when_idle(self, core: LogstoreCore) -> None:
+        if not core.is_idle:
+            return
+        if not self._is_closing:
+            self._is_closing = True
+            self._carry_out(core.take_closing_flushes())
+            self.turn_soon()
+            return
+        core.shut_down()
+        self.kill()
+
     def died(self) -> None:
         self.core = None
+        self.is_stopping = self._is_closing = False
         self._ends.clear()
 
     def lose_power(self) -> None:
@@ -134,7 +156,7 @@ class LogstoreNode(Process):
         if core is None:
             return
         core.step(self.now_ms, self.wall_ms)
-        self._start_effects(core)
+        self._carry_out(core.take_effects())
         outgoing = core.take_outgoing()
         for stream_id, message in (*outgoing.exchanges, *outgoing.reads, *outgoing.watches, *outgoing.controls):
             end = self._ends.get(stream_id)
@@ -148,6 +170,8 @@ class LogstoreNode(Process):
         self.turned(self)
         if core.has_work:
             self.turn_soon()
+        elif self.is_stopping:
+            self._stop_when_idle(core)
 
     def _tick(self) -> None:
         self.after(TICK_MS * MS, "ticks", self._tick)
@@ -157,9 +181,9 @@ class LogstoreNode(Process):
 
     # --- disk --------------------------------------------------------------------------------------------------------
 
-    def _start_effects(self, core: LogstoreCore) -> None:
+    def _carry_out(self, effects: list[StorageEffect]) -> None:
         """Each effect is carried out by some worker, some time later; they overtake each other."""
-        for effect in core.take_effects():
+        for effect in effects:
             delay_us = self.scheduler.random.randrange(10, 400)
             if self.scheduler.random.random() < 0.02:
                 delay_us += self.scheduler.random.randrange(30 * MS)
