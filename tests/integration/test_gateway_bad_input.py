@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import struct
@@ -23,12 +22,10 @@ from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.metadata import MetadataRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd is not on PATH"),
-]
+pytestmark = [pytest.mark.integration, needs_etcd]
 
 TOPIC = "bad-input"
 IDLE_CONNECTIONS = 2_000

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -59,8 +57,9 @@ from barnabas.runtime.streams import StreamLink
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, decode_records, iterate_headers
 from protos.logstore.v1 import control_pb2, control_pb2_grpc
+from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, needs_etcd]
 
 NODE_ID = 3
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
@@ -87,30 +86,12 @@ def only_child(pid: int) -> int:
     return int(child)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture
 async def etcd(tmp_path: Path) -> AsyncIterator[tuple[str, EtcdClient]]:
     """A real etcd with a cluster id in it: its endpoint and a client."""
-    binary = shutil.which("etcd")
-    if binary is None:
-        pytest.skip("no etcd on PATH")
-    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    process = await asyncio.create_subprocess_exec(
-        binary,
-        f"--data-dir={tmp_path / 'etcd'}",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=default={peer}",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    endpoint = client.removeprefix("http://")
+    process = EtcdProcess(tmp_path)
+    process.start()
+    endpoint = process.endpoint
     etcd_client = EtcdClient([endpoint], monotonic_ms)
     try:
         await etcd_client.version(10_000)
@@ -119,7 +100,6 @@ async def etcd(tmp_path: Path) -> AsyncIterator[tuple[str, EtcdClient]]:
     finally:
         await etcd_client.close()
         process.kill()
-        await process.wait()
 
 
 class Logstore:

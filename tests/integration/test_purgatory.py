@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -41,6 +39,7 @@ from barnabas.runtime.rpc import create_server, stop_server
 from barnabas.runtime.streams import ServerStream, StreamLink, register_stream
 from barnabas.wire.errors import ErrorCode
 from services.purgatory.shell.pod import PurgatoryPod
+from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
 pytestmark = pytest.mark.integration
 
@@ -183,33 +182,15 @@ async def test_a_gateway_that_goes_takes_its_entries_along(room: Room) -> None:
     assert len((await room.logstore.requests.get()).unwatches) == 1
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture
 async def etcd_endpoint(tmp_path: Path) -> AsyncIterator[str]:
-    binary = shutil.which("etcd")
-    if binary is None:
-        pytest.skip("no etcd on PATH")
-    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    process = await asyncio.create_subprocess_exec(
-        binary,
-        f"--data-dir={tmp_path / 'etcd'}",
-        f"--listen-client-urls={client}",
-        f"--advertise-client-urls={client}",
-        f"--listen-peer-urls={peer}",
-        f"--initial-advertise-peer-urls={peer}",
-        f"--initial-cluster=default={peer}",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    yield client.removeprefix("http://")
+    process = EtcdProcess(tmp_path)
+    process.start()
+    yield process.endpoint
     process.kill()
-    await process.wait()
 
 
+@needs_etcd
 async def test_the_process_registers_serves_and_leaves(etcd_endpoint: str) -> None:
     arguments = ["pod.id=purgatory-9", "listeners=127.0.0.1:0", f"etcd.endpoints={etcd_endpoint}"]
     command = [sys.executable, "-m", "services.purgatory"]
