@@ -11,6 +11,7 @@ from barnabas.channel.messages import ParkProduce, ParkRequest
 from services.logstore.core.partition import Partition
 from services.logstore.core.storage.log import PartitionLog
 from services.purgatory.core.purgatory import Outputs
+from services.purgatory.core.waiting import ProduceWait
 from tests.sim.history import History, name
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.nodes.gateway import GatewayNode
@@ -132,7 +133,10 @@ class Invariants:
             self.parked_produces[node.name, node.incarnation, stream_id, produce.entry_id] = produce
 
     def completed(self, node: PurgatoryNode, outputs: Outputs) -> None:
-        """No success that the leader of the same topic id and epoch has not justified, and none twice."""
+        """No success that the leader of the same topic id and epoch has not justified, and none twice; and nobody waits
+        for what his pod knows already.
+        """
+        self._check_that_nobody_waits_in_vain(node)
         for stream_id, completions in outputs.completions.items():
             for completion in completions:
                 key = (node.name, node.incarnation, stream_id, completion.entry_id)
@@ -151,6 +155,17 @@ class Invariants:
                         raise InvariantViolation(
                             f"{node.name}: {name(partition)} up to {condition.required_offset} in epoch "
                             f"{condition.leader_epoch} is called committed, where the watermark came to {reached}"
+                        )
+
+    def _check_that_nobody_waits_in_vain(self, node: PurgatoryNode) -> None:
+        assert node.core is not None
+        for watch in node.core._watches:
+            for heap in watch.heaps.values():
+                for wait in heap:
+                    if isinstance(wait, ProduceWait) and wait.judge() is not None:
+                        key = (watch.topic_id, watch.partition)
+                        raise InvariantViolation(
+                            f"{node.name}: offset {wait.required_offset} of {name(key)} waits for {watch.state}"
                         )
 
     # --- gateways ----------------------------------------------------------------------------------------------------

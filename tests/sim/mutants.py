@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from barnabas.channel.messages import Append
+from barnabas.channel.messages import Append, ParkProduce
 from barnabas.wire.errors import ErrorCode
 from services.controller.core import leader_elections
 from services.gateway.core.connection import Connection
@@ -26,7 +26,9 @@ from services.gateway.core.slots import ResponseKind, Slot
 from services.logstore.core.appends import Appends
 from services.logstore.core.partition import Partition
 from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.producer_state import ProducedBatch, ProducerState
+from services.logstore.core.storage.segment import Segment
 from services.logstore.core.streams import ExchangeStream
 from services.purgatory.core.purgatory import PurgatoryCore
 from services.purgatory.core.waiting import ProduceWait
@@ -42,6 +44,7 @@ def purgatory_ignores_epochs() -> None:
         return Standing.LEADING if self.state is not None and self.state.leading else Standing.UNKNOWN
 
     _replace(PartitionWatch, "standing", standing)
+    _replace(PurgatoryCore, "metadata_applied", lambda self, image: None)
 
 
 def purgatory_ignores_topic_ids() -> None:
@@ -66,6 +69,21 @@ def purgatory_is_one_offset_early() -> None:
         self.required_offset -= 1
 
     _replace(ProduceWait, "__init__", init)
+
+
+def purgatory_looks_before_it_watches() -> None:
+    """What is known already when an entry is parked is not looked at: a lost wake-up."""
+    original = PurgatoryCore.park_produce
+
+    def park_produce(self: PurgatoryCore, stream_id: int, park: ParkProduce, now_ms: int) -> None:
+        known = {watch: watch.state for watch in self._watches}
+        for watch in known:
+            watch.state = None
+        original(self, stream_id, park, now_ms)
+        for watch, state in known.items():
+            watch.state = state
+
+    _replace(PurgatoryCore, "park_produce", park_produce)
 
 
 def purgatory_forgets_to_unwatch() -> None:
@@ -141,6 +159,18 @@ def watermark_without_followers() -> None:
     _replace(Appends, "_succeed", succeed)
 
 
+def acks_0_is_answered() -> None:
+    original = RequestRoom.answered
+
+    def answered(self: RequestRoom, slot: Slot, kind: ResponseKind) -> None:
+        if kind is ResponseKind.NO_OP and isinstance(slot, PendingProduce):
+            self.respond(slot, slot.response)
+        else:
+            original(self, slot, kind)
+
+    _replace(RequestRoom, "answered", answered)
+
+
 def unlimited_reads() -> None:
     def last_stable_offset(self: Partition) -> int:
         return self.log.log_end_offset
@@ -191,6 +221,31 @@ def flush_is_not_waited_for() -> None:
     _replace(PartitionLog, "take_write", take_write)
 
 
+def recovery_checks_no_crc() -> None:
+    original = Segment.rebuild
+
+    def rebuild(self: Segment, *, check_crc: bool) -> Any:
+        return original(self, check_crc=False)
+
+    _replace(Segment, "rebuild", rebuild)
+
+
+def recovery_loses_the_last_batch() -> None:
+    original = Segment.rebuild
+
+    def rebuild(self: Segment, *, check_crc: bool) -> Any:
+        return list(original(self, check_crc=check_crc))[:-1]
+
+    _replace(Segment, "rebuild", rebuild)
+
+
+def clean_shutdown_marker_stays() -> None:
+    def take_marker(self: LogDirectory) -> None:
+        self.was_shut_down_cleanly = True
+
+    _replace(LogDirectory, "_take_marker", take_marker)
+
+
 def _replace(owner: Any, name: str, mutation: Any) -> None:
     assert name in vars(owner), f"{owner} has no {name} of its own any more"
     setattr(owner, name, mutation)
@@ -202,6 +257,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
         purgatory_ignores_epochs,
         purgatory_ignores_topic_ids,
         purgatory_is_one_offset_early,
+        purgatory_looks_before_it_watches,
         purgatory_forgets_to_unwatch,
         lost_entry_is_success,
         answers_out_of_order,
@@ -210,11 +266,15 @@ MUTANTS: dict[str, Callable[[], None]] = {
         acknowledged_before_written,
         watermark_ahead_of_written,
         watermark_without_followers,
+        acks_0_is_answered,
         unlimited_reads,
         duplicates_are_not_recognised,
         window_of_one_batch,
         restart_keeps_the_epoch,
         flush_is_not_waited_for,
+        recovery_checks_no_crc,
+        recovery_loses_the_last_batch,
+        clean_shutdown_marker_stays,
     )
 }
 
