@@ -143,6 +143,7 @@ class AppendRouter:
         logstore.appends_in_flight[request_id] = append
         exchange = logstore.exchange or self._logstores.exchange_of(logstore)
         exchange.appends.append(append)
+        logstore.gathered_bytes += len(append.records)
         return _Attempt.DONE
 
     def _fail(self, append: PendingAppend, error: ErrorCode) -> _Attempt:
@@ -233,6 +234,7 @@ class AppendRouter:
         logstore.appends_in_flight.clear()
         if logstore.exchange is not None:
             logstore.exchange.appends.clear()
+            logstore.gathered_bytes = 0
         for append in lost:
             assert append.order is not None
             append.order.in_flight -= 1

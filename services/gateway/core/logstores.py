@@ -2,12 +2,16 @@
 
 A request spends credit or waits in line at its logstore, so a slow logstore holds up only those who want something of
 it. Everything for one logstore leaves in one message per stream and turn.
+
+A message costs both sides a hundred microseconds and more, whatever is in it. So appends gather over turns while more
+of them than that are in flight to the same logstore: it has enough to do, and what gathers goes with its next answer.
+With nothing in flight, or as much gathered as there is, they go at once; `GATHER_MS` bounds what one waits.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from barnabas.channel.assembly import ReadAssembler
 from barnabas.channel.credits import CreditAccount
@@ -18,6 +22,13 @@ if TYPE_CHECKING:
     from services.gateway.core.queries import PendingQuery
     from services.gateway.core.reads import PendingRead
 
+GATHER_IN_FLIGHT_MIN: Final = 16
+"""With less in flight a logstore may soon have nothing to do."""
+GATHER_APPENDS_MAX: Final = 64
+"""As many as a logstore takes in one step."""
+GATHER_BYTES_MAX: Final = 64 * 1024
+GATHER_MS: Final = 2
+
 
 class Logstore:
     __slots__ = (
@@ -26,6 +37,8 @@ class Logstore:
         "exchange",
         "exchange_credit",
         "exchange_is_up",
+        "gather_until_ms",
+        "gathered_bytes",
         "node_id",
         "queries_in_flight",
         "read",
@@ -42,7 +55,11 @@ class Logstore:
         self.exchange_is_up = False
         self.exchange_credit = CreditAccount()
         self.exchange: ExchangeRequest | None = None
-        """This turn's message, made when there is something to put into it; likewise `read`."""
+        """The next message, made when there is something to put into it; likewise `read`."""
+        self.gathered_bytes = 0
+        """Records in `exchange`."""
+        self.gather_until_ms = -1
+        """When `exchange` goes at the latest; -1 while it is not held back."""
         self.appends_in_flight: dict[int, PendingAppend] = {}
         self.queries_in_flight: dict[int, PendingQuery] = {}
         self.waiting_orders: deque[AppendOrder] = deque()
@@ -54,6 +71,23 @@ class Logstore:
         self.reads_in_flight: dict[int, PendingRead] = {}
         self.assembler = ReadAssembler()
         self.waiting_reads: deque[PendingRead] = deque()
+
+    def gathers(self, exchange: ExchangeRequest, now_ms: int) -> bool:
+        """Whether `exchange` had better wait for more appends."""
+        gathered = len(exchange.appends)
+        in_flight = len(self.appends_in_flight) - gathered
+        if (
+            in_flight < GATHER_IN_FLIGHT_MIN
+            or in_flight <= gathered
+            or gathered >= GATHER_APPENDS_MAX
+            or self.gathered_bytes >= GATHER_BYTES_MAX
+            or exchange.offset_queries
+            or exchange.state_queries
+        ):
+            return False
+        if self.gather_until_ms < 0:
+            self.gather_until_ms = now_ms + GATHER_MS
+        return now_ms < self.gather_until_ms
 
 
 class Logstores:
@@ -89,7 +123,8 @@ class Logstores:
         exchange = logstore.exchange
         if exchange is None:
             exchange = logstore.exchange = ExchangeRequest()
-            self._exchanging.append(logstore)
+            if logstore not in self._exchanging:
+                self._exchanging.append(logstore)
         return exchange
 
     def read_of(self, logstore: Logstore) -> ReadRequest:
@@ -99,14 +134,26 @@ class Logstores:
             self._reading.append(logstore)
         return read
 
-    def take_exchanges(self) -> list[tuple[int, ExchangeRequest]]:
+    def take_exchanges(self, now_ms: int) -> list[tuple[int, ExchangeRequest]]:
         taken = []
+        gathering = []
         for logstore in self._exchanging:
-            if logstore.exchange is not None:
-                taken.append((logstore.node_id, logstore.exchange))
-                logstore.exchange = None
-        self._exchanging.clear()
+            exchange = logstore.exchange
+            if exchange is None:
+                continue
+            if logstore.gathers(exchange, now_ms):
+                gathering.append(logstore)
+                continue
+            taken.append((logstore.node_id, exchange))
+            logstore.exchange = None
+            logstore.gathered_bytes = 0
+            logstore.gather_until_ms = -1
+        self._exchanging = gathering
         return taken
+
+    def gather_until_ms(self) -> int | None:
+        """When the first message that is held back goes at the latest."""
+        return min((logstore.gather_until_ms for logstore in self._exchanging), default=None)
 
     def take_reads(self) -> list[tuple[int, ReadRequest]]:
         taken = []

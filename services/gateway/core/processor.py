@@ -204,6 +204,9 @@ class Processor:
         if self.clients.has_more():
             return self.now_ms
         deadline_ms = self.deadlines.next_deadline_ms()
+        gather_until_ms = self.logstores.gather_until_ms()
+        if gather_until_ms is not None:
+            return gather_until_ms if deadline_ms is None else min(deadline_ms, gather_until_ms)
         if self.reads.has_waiting() or self.request_memory.has_waiting():
             check_ms = self.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4
             return check_ms if deadline_ms is None else min(deadline_ms, check_ms)
@@ -215,7 +218,7 @@ class Processor:
         self.clients.run()
         outputs = Outputs(
             self.journal.take(),
-            self.logstores.take_exchanges(),
+            self.logstores.take_exchanges(self.now_ms),
             self.logstores.take_reads(),
             self.parking.take_requests(),
             self.controller.take_calls(),
