@@ -38,7 +38,7 @@ class Admin(Client):
         return not self._wanted
 
     def work(self) -> None:
-        if self.is_done or not self.is_connected:
+        if self.is_done:
             return
         configs = [CreatableTopicConfig(key, value) for key, value in self._configs.items()]
         topics = [CreatableTopic(topic, count, 1, [], configs) for topic, count in self._wanted.items()]
@@ -57,4 +57,4 @@ class Admin(Client):
                     pass  # No logstore yet, or no controller: asked again.
                 case _:
                     raise InvariantViolation(f"{topic.name}: {ErrorCode(topic.error_code).name} {topic.error_message}")
-        self.after(200 * MS, "asks again", self.work)
+        self.meanwhile(200 * MS, "asks again", self.work)

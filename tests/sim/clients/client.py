@@ -66,7 +66,7 @@ class Client(Process):
         if self._end is None:
             self._splitter = FrameSplitter(FRAME_BYTES_MAX)
             self._end = self.network.connect(KAFKA, self, self.scheduler.random.choice(self.gateways), self)
-            self.after(0, "begins", self.work)
+            self.meanwhile(0, "begins", self.work)
 
     @property
     def is_connected(self) -> bool:
@@ -90,6 +90,11 @@ class Client(Process):
             self._end.close(reason)
             self.on_closed(reason)
 
+    def meanwhile(self, delay_us: int, label: str, action: Callable[[], None]) -> None:
+        """Plan something that makes sense on this connection only: after another one `work` begins anew."""
+        end = self._end
+        self.after(delay_us, label, lambda: action() if end is not None and self._end is end else None)
+
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def ask(
@@ -98,7 +103,7 @@ class Client(Process):
         request: Request,
         version: int,
         response_type: type[R],
-        answered: Callable[[R | None], None],
+        answered: Callable[[R | None], object],
     ) -> None:
         """Send a request; `answered` is called once, with None when the connection was lost first."""
         self._last_correlation_id += 1
@@ -160,10 +165,9 @@ class Client(Process):
             if all(topic in self.topic_ids for topic in topics):
                 then()
             else:
-                self.after(100 * MS, "asks for metadata again", again)
+                self.meanwhile(100 * MS, "asks for metadata again", again)
 
         def again() -> None:
-            if self.is_connected:
-                self.ask(ApiKey.METADATA, request, METADATA_VERSION, MetadataResponse, answered)
+            self.ask(ApiKey.METADATA, request, METADATA_VERSION, MetadataResponse, answered)
 
         again()

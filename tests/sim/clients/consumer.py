@@ -70,8 +70,6 @@ class Consumer(Client):
     # --- where to begin ----------------------------------------------------------------------------------------------
 
     def _list_offsets(self) -> None:
-        if not self.is_connected:
-            return
         unknown = [
             (topic, partition)
             for topic, count in self.topics.items()
@@ -95,7 +93,7 @@ class Consumer(Client):
                 for partition in topic.partitions:
                     if partition.error_code == 0:
                         self.positions[topic.name, partition.partition_index] = partition.offset
-            self.after(20 * MS, "goes on", self._list_offsets)
+            self.meanwhile(20 * MS, "goes on", self._list_offsets)
 
         self.ask(
             ApiKey.LIST_OFFSETS,
@@ -108,7 +106,7 @@ class Consumer(Client):
     # --- fetching ----------------------------------------------------------------------------------------------------
 
     def _fetch(self) -> None:
-        if self.is_stopping or not self.is_connected:
+        if self.is_stopping:
             return
         taste = self.taste
         has_ids = taste.version >= TOPIC_ID_VERSION
@@ -138,10 +136,19 @@ class Consumer(Client):
         )
         self.history.counts.fetches += 1
         self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, self._fetched)
+        if self.scheduler.random.random() < 0.1:
+            # The same again right behind it: fetches overlap, their answers keep the order.
+            self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, self._look_at)
 
     def _fetched(self, response: FetchResponse | None) -> None:
+        if response is not None:
+            delay_us = self.scheduler.random.randrange(1, 3 * MS) + (50 * MS if self._look_at(response) else 0)
+            self.meanwhile(delay_us, "fetches on", self._list_offsets)
+
+    def _look_at(self, response: FetchResponse | None) -> bool:
+        """Take what is there; True when some partition failed."""
         if response is None:
-            return
+            return False
         if response.error_code:
             raise InvariantViolation(f"{self.name}: a whole fetch failed with {ErrorCode(response.error_code).name}")
         has_failed = False
@@ -149,13 +156,14 @@ class Consumer(Client):
         for topic in response.responses:
             topic_name = topic.topic or names[topic.topic_id]
             for partition in topic.partitions:
+                if (topic_name, partition.partition_index) not in self.positions:
+                    continue  # The answer before this one has told that it begins anew.
                 if partition.error_code:
                     has_failed = True
                     self._failed(topic_name, partition)
                 else:
                     self._take(topic_name, partition)
-        delay_us = self.scheduler.random.randrange(1, 3 * MS) + (50 * MS if has_failed else 0)
-        self.after(delay_us, "fetches on", self._list_offsets)
+        return has_failed
 
     def _failed(self, topic: str, partition: PartitionData) -> None:
         if partition.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -127,10 +127,10 @@ class Producer(Client):
             self._repeat_all()
 
     def _got_producer_id(self, response: InitProducerIdResponse | None) -> None:
-        if response is None:
+        if response is None or self._producer_id >= 0:
             return
         if response.error_code:
-            self.after(200 * MS, "asks for a producer id again", lambda: self._ready() if self.is_connected else None)
+            self.meanwhile(200 * MS, "asks for a producer id again", self._ready)
             return
         self._producer_id = response.producer_id
         self._repeat_all()
