@@ -183,14 +183,12 @@ class DiskModel:
 
     def make_directory(self, path: str) -> None:
         self._check("make_directory", path)
-        directory = self._root
-        for name in filter(None, path.split("/")):
-            node = directory.entries.get(name)
-            if node is None:
-                node = _DirectoryNode()
-                _change(directory, (name, node))
-            assert isinstance(node, _DirectoryNode), f"{path} is below a file"
-            directory = node
+        parent, name = self._parent("make_directory", path)
+        node = parent.entries.get(name)
+        if node is None:
+            _change(parent, (name, _DirectoryNode()))
+        else:
+            assert isinstance(node, _DirectoryNode), f"{path} is a file"
 
     def remove_directory(self, path: str) -> None:
         self._check("remove_directory", path)

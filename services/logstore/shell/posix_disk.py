@@ -131,7 +131,11 @@ class PosixDisk:
 
     def make_directory(self, path: str) -> None:
         with _named("make directory", path):
-            os.makedirs(path, exist_ok=True)
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                if not os.path.isdir(path):
+                    raise
 
     def remove_directory(self, path: str) -> None:
         with _named("remove directory", path):

@@ -270,8 +270,8 @@ def _make_durably(disk: Disk, path: str) -> None:
     while ancestor and not disk.exists(ancestor):
         missing.append(ancestor)
         ancestor = ancestor.rpartition("/")[0]
-    disk.make_directory(path)
-    for made in missing:
+    for made in reversed(missing):
+        disk.make_directory(made)
         disk.flush_directory(made.rpartition("/")[0] or "/")
 
 

@@ -33,6 +33,7 @@ def batch(
 def reopen(
     disk: Disk, config: TopicConfig | None = None, *, recovery_point: int = 0, shut_down_cleanly: bool = False
 ) -> OpenedLog:
+    disk.make_directory("/data")
     disk.make_directory(DIRECTORY)
     return open_log(
         disk,

@@ -20,8 +20,18 @@ def disk(request: pytest.FixtureRequest) -> Disk:
 @pytest.fixture
 def root(disk: Disk, tmp_path: Path) -> str:
     path = f"{tmp_path}/a/b"
-    disk.make_directory(path)
+    names = path.split("/")
+    for depth in range(2, len(names) + 1):
+        disk.make_directory("/".join(names[:depth]))
     return path
+
+
+def test_nothing_is_made_where_the_parent_is_gone(disk: Disk, root: str) -> None:
+    """A log directory whose disk is not mounted any more must not be made anew on the disk beneath it."""
+    with pytest.raises(DiskError) as raised:
+        disk.make_directory(f"{root}/unmounted/orders-0")
+    assert raised.value.kind is DiskErrorKind.NOT_FOUND
+    assert not disk.exists(f"{root}/unmounted")
 
 
 def test_bytes_come_back_from_where_they_were_written(disk: Disk, root: str) -> None:
