@@ -104,8 +104,10 @@ class Disk(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory; one that exists already is fine. Its parent has to be there: where a disk is not mounted any
-        more, nothing is to be written in its place."""
+        """Make a directory; one that exists already is fine.
+
+        Its parent has to be there: where a disk is not mounted any more, nothing is to be written in its place.
+        """
         ...
 
     def remove_directory(self, path: str) -> None:
