@@ -63,9 +63,9 @@ proto: setup ## Generate the code beside protos/**/*.proto
 proto-check: setup ## Fail when generated code differs from its .proto
 	@scripts/proto check
 
-unit: setup ## Unit and property tests
+unit: setup ## Unit and property tests, scenarios, a short simulation
 	@echo "== unit and property tests"
-	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios
+	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios tests/sim
 
 sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1..50 runs many
 	@echo "== simulation"
