@@ -47,6 +47,12 @@ class TopicMetadata:
 
 
 @dataclass(slots=True, frozen=True)
+class BrokerConfigs:
+    broker_id: int
+    configs: dict[str, str]
+
+
+@dataclass(slots=True, frozen=True)
 class UpdateMetadata:
     revision: int
     full: bool
@@ -56,6 +62,7 @@ class UpdateMetadata:
     purgatories: list[Purgatory]
     topics: list[TopicMetadata]
     deleted_topic_ids: list[bytes] = field(default_factory=list)
+    broker_configs: list[BrokerConfigs] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)
@@ -168,6 +175,66 @@ class DeleteTopicResult:
 @dataclass(slots=True, frozen=True)
 class DeleteTopicsResponse:
     results: list[DeleteTopicResult]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class ConfigChange:
+    name: str
+    operation: int
+    value: str
+
+
+@dataclass(slots=True, frozen=True)
+class AlterConfigsResource:
+    resource_type: int
+    resource_name: str
+    replace: bool
+    changes: list[ConfigChange]
+
+
+@dataclass(slots=True, frozen=True)
+class AlterConfigsRequest:
+    resources: list[AlterConfigsResource]
+    timeout_ms: int
+    validate_only: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class AlterConfigsResult:
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class AlterConfigsResponse:
+    results: list[AlterConfigsResult]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class NewPartitions:
+    topic: str
+    count: int
+    assignments: list[Assignment] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class CreatePartitionsRequest:
+    topics: list[NewPartitions]
+    timeout_ms: int
+    validate_only: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class CreatePartitionsResult:
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class CreatePartitionsResponse:
+    results: list[CreatePartitionsResult]
     revision: int
 
 

@@ -177,6 +177,7 @@ class UpdateMetadata(_message.Message):
     PURGATORIES_FIELD_NUMBER: _builtins.int
     TOPICS_FIELD_NUMBER: _builtins.int
     DELETED_TOPIC_IDS_FIELD_NUMBER: _builtins.int
+    BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Monotone over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full one of a newer controller epoch."""
     full: _builtins.bool
@@ -191,6 +192,10 @@ class UpdateMetadata(_message.Message):
     def topics(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicMetadata]: ...
     @_builtins.property
     def deleted_topic_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    @_builtins.property
+    def broker_configs(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokerConfigs]:
+        """Replaces what there was, in a full update and in any other."""
+
     def __init__(
         self,
         *,
@@ -202,11 +207,58 @@ class UpdateMetadata(_message.Message):
         purgatories: _abc.Iterable[Global___Purgatory] | None = ...,
         topics: _abc.Iterable[Global___TopicMetadata] | None = ...,
         deleted_topic_ids: _abc.Iterable[_builtins.bytes] | None = ...,
+        broker_configs: _abc.Iterable[Global___BrokerConfigs] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "purgatories", b"purgatories", "revision", b"revision", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker_configs", b"broker_configs", "brokers", b"brokers", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "purgatories", b"purgatories", "revision", b"revision", "topics", b"topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdateMetadata: _TypeAlias = UpdateMetadata  # noqa: Y015
+
+@_typing.final
+class BrokerConfigs(_message.Message):
+    """Configs of brokers that were set while they ran (KIP-226)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ConfigsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    BROKER_ID_FIELD_NUMBER: _builtins.int
+    CONFIGS_FIELD_NUMBER: _builtins.int
+    broker_id: _builtins.int
+    """-1: the defaults of all brokers."""
+    @_builtins.property
+    def configs(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        broker_id: _builtins.int = ...,
+        configs: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker_id", b"broker_id", "configs", b"configs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrokerConfigs: _TypeAlias = BrokerConfigs  # noqa: Y015

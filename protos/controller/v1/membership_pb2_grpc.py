@@ -49,6 +49,16 @@ class MembershipStub:
                 request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.DeleteTopicsRequest.SerializeToString,
                 response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.DeleteTopicsResponse.FromString,
                 _registered_method=True)
+        self.AlterConfigs = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/AlterConfigs',
+                request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterConfigsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterConfigsResponse.FromString,
+                _registered_method=True)
+        self.CreatePartitions = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/CreatePartitions',
+                request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsResponse.FromString,
+                _registered_method=True)
         self.AllocateProducerIds = channel.unary_unary(
                 '/barnabas.controller.v1.Membership/AllocateProducerIds',
                 request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
@@ -78,6 +88,19 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterConfigs(self, request, context):
+        """Topics' configs (KIP-339) and those that brokers may change while they run (KIP-226).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreatePartitions(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateProducerIds(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -101,6 +124,16 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.DeleteTopics,
                     request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.DeleteTopicsRequest.FromString,
                     response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.DeleteTopicsResponse.SerializeToString,
+            ),
+            'AlterConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterConfigs,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterConfigsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterConfigsResponse.SerializeToString,
+            ),
+            'CreatePartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreatePartitions,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsResponse.SerializeToString,
             ),
             'AllocateProducerIds': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateProducerIds,
@@ -189,6 +222,60 @@ class Membership:
             '/barnabas.controller.v1.Membership/DeleteTopics',
             protos_dot_controller_dot_v1_dot_membership__pb2.DeleteTopicsRequest.SerializeToString,
             protos_dot_controller_dot_v1_dot_membership__pb2.DeleteTopicsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/AlterConfigs',
+            protos_dot_controller_dot_v1_dot_membership__pb2.AlterConfigsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_membership__pb2.AlterConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreatePartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/CreatePartitions',
+            protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,9 @@ class MembershipStub:
     """The first update is full. The subscriber acknowledges each revision once it answers clients by it."""
     CreateTopics: _grpc.UnaryUnaryMultiCallable[_membership_pb2.CreateTopicsRequest, _membership_pb2.CreateTopicsResponse]
     DeleteTopics: _grpc.UnaryUnaryMultiCallable[_membership_pb2.DeleteTopicsRequest, _membership_pb2.DeleteTopicsResponse]
+    AlterConfigs: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterConfigsRequest, _membership_pb2.AlterConfigsResponse]
+    """Topics' configs (KIP-339) and those that brokers may change while they run (KIP-226)."""
+    CreatePartitions: _grpc.UnaryUnaryMultiCallable[_membership_pb2.CreatePartitionsRequest, _membership_pb2.CreatePartitionsResponse]
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
 
 @_typing.type_check_only
@@ -46,6 +49,9 @@ class MembershipAsyncStub(MembershipStub):
     """The first update is full. The subscriber acknowledges each revision once it answers clients by it."""
     CreateTopics: _aio.UnaryUnaryMultiCallable[_membership_pb2.CreateTopicsRequest, _membership_pb2.CreateTopicsResponse]  # type: ignore[assignment]
     DeleteTopics: _aio.UnaryUnaryMultiCallable[_membership_pb2.DeleteTopicsRequest, _membership_pb2.DeleteTopicsResponse]  # type: ignore[assignment]
+    AlterConfigs: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterConfigsRequest, _membership_pb2.AlterConfigsResponse]  # type: ignore[assignment]
+    """Topics' configs (KIP-339) and those that brokers may change while they run (KIP-226)."""
+    CreatePartitions: _aio.UnaryUnaryMultiCallable[_membership_pb2.CreatePartitionsRequest, _membership_pb2.CreatePartitionsResponse]  # type: ignore[assignment]
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
 
 class MembershipServicer(metaclass=_abc_1.ABCMeta):
@@ -70,6 +76,21 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         request: _membership_pb2.DeleteTopicsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.DeleteTopicsResponse, _abc.Awaitable[_membership_pb2.DeleteTopicsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterConfigs(
+        self,
+        request: _membership_pb2.AlterConfigsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.AlterConfigsResponse, _abc.Awaitable[_membership_pb2.AlterConfigsResponse]]:
+        """Topics' configs (KIP-339) and those that brokers may change while they run (KIP-226)."""
+
+    @_abc_1.abstractmethod
+    def CreatePartitions(
+        self,
+        request: _membership_pb2.CreatePartitionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.CreatePartitionsResponse, _abc.Awaitable[_membership_pb2.CreatePartitionsResponse]]: ...
 
     @_abc_1.abstractmethod
     def AllocateProducerIds(

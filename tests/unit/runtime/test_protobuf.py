@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from barnabas.cluster import messages
+from barnabas.cluster import administration, messages
 from barnabas.cluster.messages import (
     Broker,
     ControlRequest,
@@ -26,10 +26,13 @@ from barnabas.cluster.messages import (
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
 from protos.controller.v1 import cluster_pb2, membership_pb2
-from protos.logstore.v1 import control_pb2
+from protos.logstore.v1 import administration_pb2, control_pb2
 
 DATACLASSES = {
-    name: each for name, each in inspect.getmembers(messages, inspect.isclass) if dataclasses.is_dataclass(each)
+    name: each
+    for module in (administration, messages)
+    for name, each in inspect.getmembers(module, inspect.isclass)
+    if dataclasses.is_dataclass(each)
 }
 PYTHON_TYPES: dict[int, type] = {
     FieldDescriptor.CPPTYPE_INT32: int,
@@ -43,7 +46,7 @@ PYTHON_TYPES: dict[int, type] = {
 def proto_class(name: str) -> type[Message]:
     (found,) = (
         getattr(module, name)
-        for module in (cluster_pb2, membership_pb2, control_pb2)
+        for module in (administration_pb2, cluster_pb2, control_pb2, membership_pb2)
         if name in module.DESCRIPTOR.message_types_by_name
     )
     return typing.cast("type[Message]", found)
