@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -12,14 +12,18 @@ from barnabas.runtime.logs import LogFormat, LogLevel
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
-DAY_MS = 24 * 60 * 60 * 1000
+Retention = Annotated[int, msgspec.Meta(ge=-1)]
+MINUTE_MS = 60 * 1000
+HOUR_MS = 60 * MINUTE_MS
 
 
 class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`. The `log.*` keys are defaults that a topic may override by its own."""
 
     node_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-    log_dirs: Annotated[list[str], msgspec.Meta(min_length=1)]
+    # At least one, by either key; log.dirs counts where both are set, as in Kafka.
+    log_dirs: list[str] = msgspec.field(default_factory=list)
+    log_dir: str = ""
     # Where gateways and purgatory pods open their streams, "host:port"; port 0 takes any.
     listeners: str = "127.0.0.1:9300"
     # Where the controller opens its stream; when empty the next port after that of `listeners`.
@@ -32,13 +36,37 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     queued_max_requests: Count = 500
     queued_max_request_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024)] = 64 * 1024 * 1024
 
+    num_recovery_threads_per_data_dir: Annotated[int, msgspec.Meta(ge=1, le=128)] = 2
+
     log_segment_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024, le=2**31 - 1)] = 1024 * 1024 * 1024
-    log_roll_ms: Count = 7 * DAY_MS
-    log_flush_interval_messages: Count = 2**63 - 1
-    log_flush_interval_ms: Milliseconds = 2**63 - 1
+    log_roll_ms: Count | None = None
+    log_roll_hours: Count = 168
+    log_roll_jitter_ms: Milliseconds | None = None
+    log_roll_jitter_hours: Milliseconds = 0
+    log_preallocate: bool = False
     log_index_interval_bytes: Annotated[int, msgspec.Meta(ge=0)] = 4096
     log_index_size_max_bytes: Annotated[int, msgspec.Meta(ge=4)] = 10 * 1024 * 1024
+
+    # The finest unit that is set counts; -1: for ever.
+    log_retention_ms: Retention | None = None
+    log_retention_minutes: Retention | None = None
+    log_retention_hours: Retention = 168
+    log_retention_bytes: Retention = -1
+    log_retention_check_interval_ms: Count = 5 * 60 * 1000
+    log_cleanup_policy: str = "delete"
     log_segment_delete_delay_ms: Milliseconds = 60_000
+
+    log_flush_interval_messages: Count = 2**63 - 1
+    # Unset: log.flush.scheduler.interval.ms, as in Kafka. The scheduler itself looks every 100 ms.
+    log_flush_interval_ms: Milliseconds | None = None
+    log_flush_scheduler_interval_ms: Milliseconds = 2**63 - 1
+    log_flush_offset_checkpoint_interval_ms: Milliseconds = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: Milliseconds = 60_000
+
+    log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    log_message_timestamp_before_max_ms: Milliseconds = 2**63 - 1
+    log_message_timestamp_after_max_ms: Milliseconds = 60 * 60 * 1000
+    compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"] = "producer"
     message_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 + 12
     min_insync_replicas: Count = 1
 
@@ -55,6 +83,9 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             _split("advertised.listeners", self.advertised_listeners)
         elif host in ("0.0.0.0", "[::]"):
             raise ValueError(f"advertised.listeners is needed: nobody can connect to {host}")
+        self.log_dirs = self.log_dirs or [path.strip() for path in self.log_dir.split(",") if path.strip()]
+        if not self.log_dirs:
+            raise ValueError("log.dirs is not set and has no default")
         if any(not path.startswith("/") for path in self.log_dirs):
             raise ValueError(f"log.dirs={','.join(self.log_dirs)}: paths must be absolute")
         if len(set(self.log_dirs)) < len(self.log_dirs):
@@ -67,17 +98,34 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
 
     def topic_defaults(self) -> dict[str, str]:
         """The settings that topics get unless they have their own, by topics' names for them."""
-        return {
-            "segment.bytes": str(self.log_segment_bytes),
-            "segment.ms": str(self.log_roll_ms),
-            "flush.messages": str(self.log_flush_interval_messages),
-            "flush.ms": str(self.log_flush_interval_ms),
-            "index.interval.bytes": str(self.log_index_interval_bytes),
-            "segment.index.bytes": str(self.log_index_size_max_bytes),
-            "file.delete.delay.ms": str(self.log_segment_delete_delay_ms),
-            "max.message.bytes": str(self.message_max_bytes),
-            "min.insync.replicas": str(self.min_insync_replicas),
+        flush_ms = self.log_flush_scheduler_interval_ms
+        settings = {
+            "segment.bytes": self.log_segment_bytes,
+            "segment.ms": _finest(self.log_roll_ms, self.log_roll_hours * HOUR_MS),
+            "segment.jitter.ms": _finest(self.log_roll_jitter_ms, self.log_roll_jitter_hours * HOUR_MS),
+            "preallocate": str(self.log_preallocate).lower(),
+            "flush.messages": self.log_flush_interval_messages,
+            "flush.ms": _finest(self.log_flush_interval_ms, flush_ms),
+            "index.interval.bytes": self.log_index_interval_bytes,
+            "segment.index.bytes": self.log_index_size_max_bytes,
+            "retention.ms": self._retention_ms(),
+            "retention.bytes": self.log_retention_bytes,
+            "cleanup.policy": self.log_cleanup_policy,
+            "file.delete.delay.ms": self.log_segment_delete_delay_ms,
+            "message.timestamp.type": self.log_message_timestamp_type,
+            "message.timestamp.before.max.ms": self.log_message_timestamp_before_max_ms,
+            "message.timestamp.after.max.ms": self.log_message_timestamp_after_max_ms,
+            "compression.type": self.compression_type,
+            "max.message.bytes": self.message_max_bytes,
+            "min.insync.replicas": self.min_insync_replicas,
         }
+        return {name: str(value) for name, value in settings.items()}
+
+    def _retention_ms(self) -> int:
+        minutes = self.log_retention_minutes
+        coarser_ms = self.log_retention_hours * HOUR_MS if minutes is None else minutes * MINUTE_MS
+        # -1 hours are for ever, too.
+        return max(_finest(self.log_retention_ms, coarser_ms), -1)
 
     def data_address(self, bound_port: int) -> str:
         """What gateways and purgatory pods connect to, once the listener is bound."""
@@ -87,6 +135,10 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         """What the controller connects to."""
         told = self.advertised_listeners or self.control_listeners
         return f"{told.rpartition(':')[0]}:{bound_port}"
+
+
+def _finest(value_ms: int | None, otherwise_ms: int) -> int:
+    return otherwise_ms if value_ms is None else value_ms
 
 
 def _split(key: str, address: str) -> tuple[str, int]:

@@ -62,8 +62,36 @@ def test_topics_get_the_logstores_settings_by_their_own_names() -> None:
 
 
 @pytest.mark.parametrize(
+    ("keys", "retention_ms"),
+    [
+        ({}, 7 * 24 * 3_600_000),
+        ({"log_retention_hours": "2"}, 7_200_000),
+        ({"log_retention_hours": "2", "log_retention_minutes": "3"}, 180_000),
+        ({"log_retention_hours": "2", "log_retention_minutes": "3", "log_retention_ms": "4"}, 4),
+        ({"log_retention_hours": "-1"}, -1),
+        ({"log_retention_ms": "-1"}, -1),
+    ],
+)
+def test_the_finest_unit_of_retention_counts(keys: dict[str, str], retention_ms: int) -> None:
+    assert settings(**keys).topic_defaults()["retention.ms"] == str(retention_ms)
+
+
+def test_rolls_and_flushes_have_coarser_keys_too() -> None:
+    coarse = settings(log_roll_hours="1", log_roll_jitter_hours="2", log_flush_scheduler_interval_ms="5")
+    defaults = coarse.topic_defaults()
+    assert [defaults[name] for name in ("segment.ms", "segment.jitter.ms", "flush.ms")] == ["3600000", "7200000", "5"]
+
+
+def test_log_dir_is_taken_where_log_dirs_is_not_set() -> None:
+    assert settings(log_dirs="", log_dir="/a, /b").log_dirs == ["/a", "/b"]
+    assert settings(log_dirs="/c", log_dir="/a").log_dirs == ["/c"]
+
+
+@pytest.mark.parametrize(
     ("keys", "line"),
     [
+        ({"log_dirs": ""}, "log.dirs is not set"),
+        ({"log_cleanup_policy": "shred"}, "Invalid value shred for configuration cleanup.policy"),
         ({"listeners": "9300"}, "listeners=9300: expected host:port"),
         ({"control_listeners": "x:y"}, "control.listeners=x:y: expected host:port"),
         ({"listeners": "0.0.0.0:9300"}, "advertised.listeners is needed"),
