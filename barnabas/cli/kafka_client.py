@@ -14,7 +14,7 @@ from typing import TypeVar
 from barnabas.cli.compression import decompress
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages import MESSAGES, Request, Response
+from barnabas.wire.messages import Request, Response, api_key_of
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.wire.messages.list_offsets import (
@@ -45,8 +45,6 @@ _FETCH_BYTES_MAX = 4 * 1024 * 1024
 _RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 _ACKS_ALL = -1
 
-_API_KEYS = {request: api_key for api_key, (request, _) in MESSAGES.items()}
-
 R = TypeVar("R", bound=Response)
 
 
@@ -76,7 +74,7 @@ class KafkaConnection:
             raise KafkaError(f"the broker announced an answer of {size} bytes: is this a Kafka port?")
         try:
             frame = memoryview(self._receive(size))
-            correlation_id, response = decode_response(_API_KEYS[type(request)], version, frame)
+            correlation_id, response = decode_response(api_key_of(type(request)), version, frame)
         except MalformedFrame as error:
             raise KafkaError(f"the broker's answer can't be read: {error}") from None
         if correlation_id != self._correlation_id:

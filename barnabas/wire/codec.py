@@ -13,7 +13,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.decoding import compile_decoder
 from barnabas.wire.encoding import compile_encoder
 from barnabas.wire.headers import decode_response_header, encode_request_header, response_header_version
-from barnabas.wire.messages import MESSAGES, Request, Response
+from barnabas.wire.messages import MESSAGES, Request, Response, api_key_of
 from barnabas.wire.primitives import Buffer
 
 _SIZE: Final = Struct(">i")
@@ -25,7 +25,7 @@ _RESPONSE_ELEMENTS_MAX: Final = 1 << 24
 
 
 class UnsupportedVersion(LookupError):  # noqa: N818 - it reads as the error code does
-    """No such message in that version: the caller should have compared `ApiKey.version_min` and `version_max` first."""
+    """No such message in that version: the caller should have looked at `ApiKey.schema_versions` first."""
 
 
 class _Encoder(NamedTuple):
@@ -34,7 +34,6 @@ class _Encoder(NamedTuple):
     response_header: Struct
 
 
-_KEYS: Final = {message: api_key for api_key, pair in MESSAGES.items() for message in pair}
 _request_decoders: dict[tuple[int, int], Callable[[memoryview, int], Request]] = {}
 _response_decoders: dict[tuple[int, int], Callable[[memoryview, int], Response]] = {}
 _encoders: dict[tuple[type[Request | Response], int], _Encoder] = {}
@@ -43,8 +42,7 @@ _encoders: dict[tuple[type[Request | Response], int], _Encoder] = {}
 def decode_request(api_key: int, version: int, frame: memoryview, position: int) -> Request:
     """The body of a request that starts at `position` (`headers.decode_request_header` tells it).
 
-    Records are slices of `frame`. Raises MalformedFrame, and UnsupportedVersion for what has no schema here (Produce v0
-    to v2 have one).
+    Records are slices of `frame`. Raises MalformedFrame, and UnsupportedVersion for what has no schema here.
     """
     decode = _request_decoders.get((api_key, version))
     if decode is None:
@@ -94,7 +92,7 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
 
 
 def _compile_encoder(message: type[Request | Response], version: int) -> _Encoder:
-    key = _known(_KEYS[message], version)
+    key = _known(api_key_of(message), version)
     encoder = _Encoder(
         compile_encoder(message, version, key.is_flexible(version)),
         key,
@@ -107,7 +105,7 @@ def _compile_encoder(message: type[Request | Response], version: int) -> _Encode
 def _known(api_key: int, version: int) -> ApiKey:
     key = next((key for key in MESSAGES if key == api_key), None)
     if key is None:
-        raise UnsupportedVersion(f"API key {api_key} is not served")
-    if not min(key.version_min, key.advertised_min) <= version <= key.version_max:
-        raise UnsupportedVersion(f"{key.api_name} v{version} is not served")
+        raise UnsupportedVersion(f"API key {api_key} has no schema")
+    if version not in key.schema_versions:
+        raise UnsupportedVersion(f"{key.api_name} v{version} has no schema")
     return key

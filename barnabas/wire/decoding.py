@@ -115,7 +115,12 @@ class _Decoder:
     def read_struct(self, target: str, message: type[Any]) -> None:
         """The fields of one struct into a new object in `target`; may leave a run waiting."""
         source = self.source
-        source.line(f"{target} = new({source.constant(message.__name__, message)})")
+        made = f"new({source.constant(message.__name__, message)})"
+        if "." in target:
+            struct_in_field, target = target, source.fresh("s")
+            source.line(f"{target} = {struct_in_field} = {made}")
+        else:
+            source.line(f"{target} = {made}")
         for name, default in absent_from(message, self.version):
             source.line(f"{target}.{name} = {self.default(default)}")
         fields = fields_of(message, self.version)
@@ -129,7 +134,9 @@ class _Decoder:
             self.read_tags(target, tagged)
 
     def default(self, value: Any) -> str:
-        """The expression of a field's default; an array gets a list of its own each time."""
+        """The expression of a field's default; an array gets a list of its own each time, a struct an object."""
+        if isinstance(value, type):
+            return f"{self.source.constant(value.__name__, value)}()"
         return self.source.constant("uuid", value) if value == ZERO_UUID else repr(value)
 
     def read_field(self, target: str, field: Field) -> None:
@@ -140,11 +147,25 @@ class _Decoder:
 
     def read_value(self, target: str, kind: Kind, name: str, is_nullable: bool) -> None:
         if not isinstance(kind, str):
-            self.read_struct(target, kind)
+            if is_nullable:
+                self.read_nullable_struct(target, kind)
+            else:
+                self.read_struct(target, kind)
         elif kind in FIXED_FORMATS:
             self.fixed(target, FIXED_FORMATS[kind], FIXED_SIZES[kind])
         else:
             self.read_sized(target, kind, name, is_nullable)
+
+    def read_nullable_struct(self, target: str, message: type[Any]) -> None:
+        """A byte below zero, as Kafka reads it, for null; any other, Kafka writes 1, and the struct."""
+        presence = self.source.fresh("n")
+        self.fixed(presence, "b", 1)
+        self.flush()
+        with self.source.block(f"if {presence} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.read_struct(target, message)
+            self.flush()
 
     def read_length(self, length_format: str) -> tuple[str, str, str]:
         """A length or count: its variable, the expression of its value, and what the variable holds for null."""
@@ -183,7 +204,8 @@ class _Decoder:
         with source.block(f"if {length} > {null}:" if self.is_flexible else f"if {length} >= 0:"):
             count = source.fresh("c")
             source.line(f"{count} = {value}")
-            element_size = size_min(field.kind, self.version, self.is_flexible)
+            # Even elements without bytes cost memory: each is taken for one byte.
+            element_size = max(size_min(field.kind, self.version, self.is_flexible), 1)
             with source.block(f"if {count} * {element_size} > limit - p:"):
                 source.line(f"check_count({field.name!r}, {count}, {element_size}, limit - p)")
             self.spend(field.name, count)

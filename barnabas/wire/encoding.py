@@ -116,11 +116,27 @@ class _Encoder:
 
     def write_value(self, value: str, kind: Kind, is_nullable: bool) -> None:
         if not isinstance(kind, str):
-            self.write_struct(value, kind)
+            self.write_nested_struct(value, kind, is_nullable)
         elif kind in FIXED_FORMATS:
             self.fixed(value, FIXED_FORMATS[kind])
         else:
             self.write_sized(value, kind, is_nullable)
+
+    def write_nested_struct(self, value: str, message: type[Any], is_nullable: bool) -> None:
+        source = self.source
+        if "." in value:
+            field, value = value, source.fresh("s")
+            source.line(f"{value} = {field}")
+        if not is_nullable:
+            self.write_struct(value, message)
+            return
+        self.flush()
+        with source.block(f"if {value} is None:"):
+            source.line("w(b'\\xff')")
+        with source.block("else:"):
+            self.fixed("1", "b")
+            self.write_struct(value, message)
+            self.flush()
 
     def write_length(self, length: str, length_format: str) -> None:
         """Flush with a length or count; the variable holds it as `length_of` made it."""

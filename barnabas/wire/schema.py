@@ -11,6 +11,9 @@ JSON, with the versions that have them:
 
 `barnabas.wire.decoding` and `barnabas.wire.encoding` turn one class in one version into straight-line code. A field
 that a version lacks has its default when decoded, and is left out when encoded.
+
+A nested struct is a field of its own class: `wire(Assignment)` is always there, `wire(Cursor, nullable="0+")` has a
+byte before it that says whether it is, and starts as None.
 """
 
 from __future__ import annotations
@@ -61,6 +64,18 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
+class Request:
+    """The body of a request; what is common to the classes of `barnabas.wire.messages`."""
+
+    __slots__ = ()
+
+
+class Response:
+    """The body of a response."""
+
+    __slots__ = ()
+
+
 class Versions(NamedTuple):
     """A range of versions as Kafka writes it: `3+`, `0-12`, `5` or `none`."""
 
@@ -99,6 +114,7 @@ class Field(NamedTuple):
     is_nullable: bool
     tag: int | None
     default: Any
+    """Of an array an empty list, of a nested struct its class: both are made anew for each message."""
 
 
 def wire(
@@ -113,12 +129,12 @@ def wire(
 
     `kind` is a primitive type's name, a nested dataclass, or a list of just one of those for an array. `tag` makes it
     a tagged field in all of its versions. Defaults are Kafka's: zero, the empty string or array, the zero UUID, null
-    records. A nested struct is allowed only as a tagged field; `None`, its default, stands for its absence, which in
-    Kafka means the same as a struct of defaults.
+    records. A nested struct starts as a struct of defaults, and as None where it is nullable or tagged: `None` in a
+    tagged field stands for its absence, which in Kafka means the same as a struct of defaults.
     """
     is_array = isinstance(kind, list)
     element: Kind = kind[0] if isinstance(kind, list) else kind
-    assert is_array or isinstance(element, str) or tag is not None, "a nested struct has to be an array or tagged"
+    assert tag is None or isinstance(element, str) or nullable == "none", "None says that a tagged struct is absent"
     shape = Shape(element, is_array, Versions.parse(versions), Versions.parse(nullable), tag)
     metadata = {"wire": shape}
     if default is not dataclasses.MISSING:
@@ -127,6 +143,8 @@ def wire(
         return dataclasses.field(default_factory=list, metadata=metadata)
     if isinstance(element, str):
         return dataclasses.field(default=_DEFAULTS.get(element, 0), metadata=metadata)
+    if tag is None and nullable == "none":
+        return dataclasses.field(default_factory=element, metadata=metadata)
     return dataclasses.field(default=None, metadata=metadata)
 
 
@@ -136,34 +154,46 @@ def shape_of(field: dataclasses.Field[Any]) -> Shape:
     return shape
 
 
+def _default_of(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return [] if field.default_factory is list else field.default_factory
+
+
 def fields_of(message: type[Any], version: int) -> tuple[Field, ...]:
     """The fields of `message` that `version` has, tagged ones last, in the order of their tags."""
     present = []
     for field in dataclasses.fields(message):
         shape = shape_of(field)
         if version in shape.versions:
-            default = [] if field.default is dataclasses.MISSING else field.default
-            present.append(Field(field.name, shape.kind, shape.is_array, version in shape.nullable, shape.tag, default))
+            is_nullable = version in shape.nullable
+            present.append(Field(field.name, shape.kind, shape.is_array, is_nullable, shape.tag, _default_of(field)))
     return tuple(sorted(present, key=lambda field: -1 if field.tag is None else field.tag))
 
 
 def absent_from(message: type[Any], version: int) -> tuple[tuple[str, Any], ...]:
-    """Name and default of each field that `version` lacks; the default of an array is an empty list."""
+    """Name and default, as in `Field`, of each field that `version` lacks."""
     return tuple(
-        (field.name, [] if field.default is dataclasses.MISSING else field.default)
+        (field.name, _default_of(field))
         for field in dataclasses.fields(message)
         if version not in shape_of(field).versions
     )
 
 
 def size_min(kind: Kind, version: int, is_flexible: bool) -> int:
-    """The fewest bytes that one element of this kind can take, never below 1."""
+    """The fewest bytes that one value of this kind can take; 0 for a struct that has no field in `version`."""
     if isinstance(kind, str):
         if kind in FIXED_SIZES:
             return FIXED_SIZES[kind]
         return 1 if is_flexible else (2 if kind == "string" else 4)
     size = 1 if is_flexible else 0
     for field in fields_of(kind, version):
-        if field.tag is None:
-            size += (1 if is_flexible else 4) if field.is_array else size_min(field.kind, version, is_flexible)
-    return max(size, 1)
+        if field.tag is not None:
+            continue
+        if field.is_array:
+            size += 1 if is_flexible else 4
+        elif field.is_nullable and not isinstance(field.kind, str):
+            size += 1
+        else:
+            size += size_min(field.kind, version, is_flexible)
+    return size

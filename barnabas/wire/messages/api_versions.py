@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 
 @dataclass(slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Request):
     client_software_name: str = wire("string", "3+")
     client_software_version: str = wire("string", "3+")
 
@@ -43,7 +43,7 @@ class FinalizedFeatureKey:
 
 
 @dataclass(slots=True)
-class ApiVersionsResponse:
+class ApiVersionsResponse(Response):
     error_code: int = wire("int16")
     api_keys: list[ApiVersion] = wire([ApiVersion])
     throttle_time_ms: int = wire("int32", "1+")

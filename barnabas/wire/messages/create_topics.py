@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class CreatableTopic:
 
 
 @dataclass(slots=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Request):
     topics: list[CreatableTopic] = wire([CreatableTopic])
     timeout_ms: int = wire("int32", default=60000)
     validate_only: bool = wire("bool", "1+")
@@ -65,6 +65,6 @@ class CreatableTopicResult:
 
 
 @dataclass(slots=True)
-class CreateTopicsResponse:
+class CreateTopicsResponse(Response):
     throttle_time_ms: int = wire("int32", "2+")
     topics: list[CreatableTopicResult] = wire([CreatableTopicResult])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class DeleteTopicState:
 
 
 @dataclass(slots=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Request):
     topics: list[DeleteTopicState] = wire([DeleteTopicState], "6+")
     topic_names: list[str] = wire(["string"], "0-5")
     timeout_ms: int = wire("int32")
@@ -36,6 +36,6 @@ class DeletableTopicResult:
 
 
 @dataclass(slots=True)
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Response):
     throttle_time_ms: int = wire("int32", "1+")
     responses: list[DeletableTopicResult] = wire([DeletableTopicResult])

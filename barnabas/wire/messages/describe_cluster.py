@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from barnabas.wire.messages.metadata import AUTHORIZED_OPERATIONS_UNKNOWN
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 
 class EndpointType(IntEnum):
@@ -23,7 +23,7 @@ class EndpointType(IntEnum):
 
 
 @dataclass(slots=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Request):
     include_cluster_authorized_operations: bool = wire("bool")
     endpoint_type: int = wire("int8", "1+", default=1)
     include_fenced_brokers: bool = wire("bool", "2+")
@@ -39,7 +39,7 @@ class DescribeClusterBroker:
 
 
 @dataclass(slots=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Response):
     throttle_time_ms: int = wire("int32")
     error_code: int = wire("int16")
     error_message: str | None = wire("string", nullable="0+", default=None)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from barnabas.wire.primitives import Buffer
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 HIGH_WATERMARK_UNSUPPORTED: Final = 0x7FFFFFFFFFFFFFFF
 """`FetchPartition.high_watermark` of a fetcher that does not know the field."""
@@ -58,7 +58,7 @@ class ForgottenTopic:
 
 
 @dataclass(slots=True)
-class FetchRequest:
+class FetchRequest(Request):
     cluster_id: str | None = wire("string", "12+", nullable="12+", tag=0, default=None)
     replica_id: int = wire("int32", "0-14", default=-1)
     """-1 from consumers, and from v15 on always: see `replica_state`."""
@@ -134,7 +134,7 @@ class NodeEndpoint:
 
 
 @dataclass(slots=True)
-class FetchResponse:
+class FetchResponse(Response):
     throttle_time_ms: int = wire("int32", "1+")
     error_code: int = wire("int16", "7+")
     session_id: int = wire("int32", "7+")

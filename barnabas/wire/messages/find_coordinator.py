@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 
 class CoordinatorType(IntEnum):
@@ -24,7 +24,7 @@ class CoordinatorType(IntEnum):
 
 
 @dataclass(slots=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Request):
     key: str = wire("string", "0-3")
     key_type: int = wire("int8", "1+")
     coordinator_keys: list[str] = wire(["string"], "4+")
@@ -41,7 +41,7 @@ class Coordinator:
 
 
 @dataclass(slots=True)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Response):
     throttle_time_ms: int = wire("int32", "1+")
     error_code: int = wire("int16", "0-3")
     error_message: str | None = wire("string", "1-3", nullable="1-3", default=None)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 
 @dataclass(slots=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Request):
     transactional_id: str | None = wire("string", nullable="0+", default=None)
     transaction_timeout_ms: int = wire("int32")
     producer_id: int = wire("int64", "3+", default=-1)
@@ -25,7 +25,7 @@ class InitProducerIdRequest:
 
 
 @dataclass(slots=True)
-class InitProducerIdResponse:
+class InitProducerIdResponse(Response):
     throttle_time_ms: int = wire("int32")
     error_code: int = wire("int16")
     producer_id: int = wire("int64", default=-1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 LATEST_TIMESTAMP: Final = -1
 EARLIEST_TIMESTAMP: Final = -2
@@ -37,7 +37,7 @@ class ListOffsetsTopic:
 
 
 @dataclass(slots=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Request):
     replica_id: int = wire("int32")
     """-1 from consumers."""
     isolation_level: int = wire("int8", "2+")
@@ -62,6 +62,6 @@ class ListOffsetsTopicResponse:
 
 
 @dataclass(slots=True)
-class ListOffsetsResponse:
+class ListOffsetsResponse(Response):
     throttle_time_ms: int = wire("int32", "2+")
     topics: list[ListOffsetsTopicResponse] = wire([ListOffsetsTopicResponse])

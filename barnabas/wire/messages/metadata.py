@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 AUTHORIZED_OPERATIONS_UNKNOWN: Final = -0x80000000
 """Authorized operations that were not asked for."""
@@ -27,7 +27,7 @@ class MetadataRequestTopic:
 
 
 @dataclass(slots=True)
-class MetadataRequest:
+class MetadataRequest(Request):
     topics: list[MetadataRequestTopic] | None = wire([MetadataRequestTopic], nullable="1+")
     allow_auto_topic_creation: bool = wire("bool", "4+", default=True)
     include_cluster_authorized_operations: bool = wire("bool", "8-10")
@@ -65,7 +65,7 @@ class MetadataResponseTopic:
 
 
 @dataclass(slots=True)
-class MetadataResponse:
+class MetadataResponse(Response):
     throttle_time_ms: int = wire("int32", "3+")
     brokers: list[MetadataResponseBroker] = wire([MetadataResponseBroker])
     cluster_id: str | None = wire("string", "2+", nullable="2+", default=None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from barnabas.wire.primitives import Buffer
-from barnabas.wire.schema import wire
+from barnabas.wire.schema import Request, Response, wire
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class TopicProduceData:
 
 
 @dataclass(slots=True)
-class ProduceRequest:
+class ProduceRequest(Request):
     transactional_id: str | None = wire("string", "3+", nullable="3+", default=None)
     acks: int = wire("int16")
     timeout_ms: int = wire("int32")
@@ -83,7 +83,7 @@ class NodeEndpoint:
 
 
 @dataclass(slots=True)
-class ProduceResponse:
+class ProduceResponse(Response):
     responses: list[TopicProduceResponse] = wire([TopicProduceResponse])
     throttle_time_ms: int = wire("int32", "1+")
     node_endpoints: list[NodeEndpoint] = wire([NodeEndpoint], "10+", tag=0)

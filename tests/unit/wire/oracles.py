@@ -105,9 +105,11 @@ def compare(field: Field, mine: Any, yours: Any, version: int, names: dict[str, 
         if yours is None:
             yours = STANDS_FOR_NONE.get(field.name)
         return [] if mine == yours else [f"{path}: {mine!r} here, {yours!r} there"]
-    if mine is None and yours is not None:
+    if mine is None and field.tag is not None:
         mine = field.kind()
-    return [] if mine is None else differences(mine, yours, version, names, path)
+    if mine is None or yours is None:
+        return [] if mine is yours else [f"{path}: {mine!r} here, {yours!r} there"]
+    return differences(mine, yours, version, names, path)
 
 
 class Kio:

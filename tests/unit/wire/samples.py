@@ -40,11 +40,15 @@ def full_value(kind: Kind, version: int, numbers: Iterator[int]) -> Any:
         case "string":
             return f"é{number}"
         case "uuid":
-            return bytes([number]) * 16
-        case "records":
-            return bytes([number]) * 3
+            return number.to_bytes(2) * 8
+        case "records" | "bytes":
+            return number.to_bytes(2) + b"\xff"
         case "int8":
-            return -number
+            return -(number % 129)
+        case "int16" | "uint16":
+            return number * 251 % 0x8000
+        case "float64":
+            return number / 4
         case _:
             return number * 251
 
@@ -77,6 +81,6 @@ def json_value(kind: Kind, value: Any, version: int) -> Any:
         return kafka_json(value, version)
     if kind == "uuid":
         return base64.urlsafe_b64encode(value).decode().rstrip("=")
-    if kind == "records":
+    if kind in ("records", "bytes"):
         return base64.b64encode(value).decode()
     return value

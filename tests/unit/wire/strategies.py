@@ -15,7 +15,7 @@ from barnabas.wire.schema import Field, Kind, fields_of
 ALL_VERSIONS = [
     (message, key, version)
     for key, pair in MESSAGES.items()
-    for version in range(key.advertised_min, key.version_max + 1)
+    for version in range(key.schema_versions.first, key.schema_versions.last + 1)
     for message in pair
 ]
 """(message class, key, version) of everything that has a codec."""
@@ -58,7 +58,7 @@ def field_of(field: Field, version: int) -> st.SearchStrategy[Any]:
     value = value_of(field.kind, field.name, version)
     if field.is_array:
         value = st.lists(value, max_size=3)
-    elif not isinstance(field.kind, str):
+    elif not isinstance(field.kind, str) and field.tag is not None:
         # Kafka writes no tag for a struct of defaults, so that one comes back as None.
         nothing = field.kind()
         value = value.filter(lambda struct: struct != nothing)

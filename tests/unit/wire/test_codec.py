@@ -112,7 +112,7 @@ def test_produce_before_v3_is_read_and_refused() -> None:
         (ApiKey.PRODUCE, -1),
         (ApiKey.FETCH, 3),
         (ApiKey.FETCH, 19),
-        (ApiKey.JOIN_GROUP, 0),
+        (ApiKey.LEADER_AND_ISR, 0),
         (4711, 0),
     ],
 )

@@ -1,0 +1,48 @@
+"""AlterClientQuotas, API key 49, versions 0 to 1; flexible from 1.
+
+Source: Kafka's AlterClientQuotasRequest.json and AlterClientQuotasResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class EntityData:
+    entity_type: str = wire("string")
+    entity_name: str | None = wire("string", nullable="0+")
+
+
+@dataclass(slots=True)
+class OpData:
+    key: str = wire("string")
+    value: float = wire("float64")
+    remove: bool = wire("bool")
+
+
+@dataclass(slots=True)
+class EntryData:
+    entity: list[EntityData] = wire([EntityData])
+    ops: list[OpData] = wire([OpData])
+
+
+@dataclass(slots=True)
+class AlterClientQuotasRequest(Request):
+    entries: list[EntryData] = wire([EntryData])
+    validate_only: bool = wire("bool")
+
+
+@dataclass(slots=True)
+class EntryResult:
+    error_code: int = wire("int16")
+    error_message: str | None = wire("string", nullable="0+", default=None)
+    entity: list[EntityData] = wire([EntityData])
+
+
+@dataclass(slots=True)
+class AlterClientQuotasResponse(Response):
+    throttle_time_ms: int = wire("int32")
+    entries: list[EntryResult] = wire([EntryResult])

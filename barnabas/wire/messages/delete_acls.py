@@ -1,0 +1,52 @@
+"""DeleteAcls, API key 31, versions 1 to 3; flexible from 2.
+
+Source: Kafka's DeleteAclsRequest.json and DeleteAclsResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class DeleteAclsFilter:
+    resource_type_filter: int = wire("int8")
+    resource_name_filter: str | None = wire("string", nullable="0+")
+    pattern_type_filter: int = wire("int8", "1+", default=3)
+    principal_filter: str | None = wire("string", nullable="0+")
+    host_filter: str | None = wire("string", nullable="0+")
+    operation: int = wire("int8")
+    permission_type: int = wire("int8")
+
+
+@dataclass(slots=True)
+class DeleteAclsRequest(Request):
+    filters: list[DeleteAclsFilter] = wire([DeleteAclsFilter])
+
+
+@dataclass(slots=True)
+class DeleteAclsMatchingAcl:
+    error_code: int = wire("int16")
+    error_message: str | None = wire("string", nullable="0+", default=None)
+    resource_type: int = wire("int8")
+    resource_name: str = wire("string")
+    pattern_type: int = wire("int8", "1+", default=3)
+    principal: str = wire("string")
+    host: str = wire("string")
+    operation: int = wire("int8")
+    permission_type: int = wire("int8")
+
+
+@dataclass(slots=True)
+class DeleteAclsFilterResult:
+    error_code: int = wire("int16")
+    error_message: str | None = wire("string", nullable="0+", default=None)
+    matching_acls: list[DeleteAclsMatchingAcl] = wire([DeleteAclsMatchingAcl])
+
+
+@dataclass(slots=True)
+class DeleteAclsResponse(Response):
+    throttle_time_ms: int = wire("int32")
+    filter_results: list[DeleteAclsFilterResult] = wire([DeleteAclsFilterResult])

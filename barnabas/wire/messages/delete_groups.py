@@ -1,0 +1,27 @@
+"""DeleteGroups, API key 42, versions 0 to 2; flexible from 2.
+
+Source: Kafka's DeleteGroupsRequest.json and DeleteGroupsResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class DeleteGroupsRequest(Request):
+    groups_names: list[str] = wire(["string"])
+
+
+@dataclass(slots=True)
+class DeletableGroupResult:
+    group_id: str = wire("string")
+    error_code: int = wire("int16")
+
+
+@dataclass(slots=True)
+class DeleteGroupsResponse(Response):
+    throttle_time_ms: int = wire("int32")
+    results: list[DeletableGroupResult] = wire([DeletableGroupResult])

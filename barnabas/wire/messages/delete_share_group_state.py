@@ -1,0 +1,45 @@
+"""DeleteShareGroupState, API key 86, version 0; flexible.
+
+Source: Kafka's DeleteShareGroupStateRequest.json and DeleteShareGroupStateResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class PartitionData:
+    partition: int = wire("int32")
+
+
+@dataclass(slots=True)
+class DeleteStateData:
+    topic_id: bytes = wire("uuid")
+    partitions: list[PartitionData] = wire([PartitionData])
+
+
+@dataclass(slots=True)
+class DeleteShareGroupStateRequest(Request):
+    group_id: str = wire("string")
+    topics: list[DeleteStateData] = wire([DeleteStateData])
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    partition: int = wire("int32")
+    error_code: int = wire("int16")
+    error_message: str | None = wire("string", nullable="0+", default=None)
+
+
+@dataclass(slots=True)
+class DeleteStateResult:
+    topic_id: bytes = wire("uuid")
+    partitions: list[PartitionResult] = wire([PartitionResult])
+
+
+@dataclass(slots=True)
+class DeleteShareGroupStateResponse(Response):
+    results: list[DeleteStateResult] = wire([DeleteStateResult])

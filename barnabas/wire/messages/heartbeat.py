@@ -1,0 +1,24 @@
+"""Heartbeat, API key 12, versions 0 to 4; flexible from 4.
+
+Source: Kafka's HeartbeatRequest.json and HeartbeatResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class HeartbeatRequest(Request):
+    group_id: str = wire("string")
+    generation_id: int = wire("int32")
+    member_id: str = wire("string")
+    group_instance_id: str | None = wire("string", "3+", nullable="3+", default=None)
+
+
+@dataclass(slots=True)
+class HeartbeatResponse(Response):
+    throttle_time_ms: int = wire("int32", "1+")
+    error_code: int = wire("int16")

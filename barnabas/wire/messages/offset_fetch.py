@@ -1,0 +1,85 @@
+"""OffsetFetch, API key 9, versions 1 to 10; flexible from 6.
+
+Source: Kafka's OffsetFetchRequest.json and OffsetFetchResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class OffsetFetchRequestTopic:
+    name: str = wire("string", "0-7")
+    partition_indexes: list[int] = wire(["int32"], "0-7")
+
+
+@dataclass(slots=True)
+class OffsetFetchRequestTopics:
+    name: str = wire("string", "8-9")
+    topic_id: bytes = wire("uuid", "10+")
+    partition_indexes: list[int] = wire(["int32"], "8+")
+
+
+@dataclass(slots=True)
+class OffsetFetchRequestGroup:
+    group_id: str = wire("string", "8+")
+    member_id: str | None = wire("string", "9+", nullable="9+", default=None)
+    member_epoch: int = wire("int32", "9+", default=-1)
+    topics: list[OffsetFetchRequestTopics] | None = wire([OffsetFetchRequestTopics], "8+", nullable="8+")
+
+
+@dataclass(slots=True)
+class OffsetFetchRequest(Request):
+    group_id: str = wire("string", "0-7")
+    topics: list[OffsetFetchRequestTopic] | None = wire([OffsetFetchRequestTopic], "0-7", nullable="2-7")
+    groups: list[OffsetFetchRequestGroup] = wire([OffsetFetchRequestGroup], "8+")
+    require_stable: bool = wire("bool", "7+")
+
+
+@dataclass(slots=True)
+class OffsetFetchResponsePartition:
+    partition_index: int = wire("int32", "0-7")
+    committed_offset: int = wire("int64", "0-7")
+    committed_leader_epoch: int = wire("int32", "5-7", default=-1)
+    metadata: str | None = wire("string", "0-7", nullable="0-7")
+    error_code: int = wire("int16", "0-7")
+
+
+@dataclass(slots=True)
+class OffsetFetchResponseTopic:
+    name: str = wire("string", "0-7")
+    partitions: list[OffsetFetchResponsePartition] = wire([OffsetFetchResponsePartition], "0-7")
+
+
+@dataclass(slots=True)
+class OffsetFetchResponsePartitions:
+    partition_index: int = wire("int32", "8+")
+    committed_offset: int = wire("int64", "8+")
+    committed_leader_epoch: int = wire("int32", "8+", default=-1)
+    metadata: str | None = wire("string", "8+", nullable="8+")
+    error_code: int = wire("int16", "8+")
+
+
+@dataclass(slots=True)
+class OffsetFetchResponseTopics:
+    name: str = wire("string", "8-9")
+    topic_id: bytes = wire("uuid", "10+")
+    partitions: list[OffsetFetchResponsePartitions] = wire([OffsetFetchResponsePartitions], "8+")
+
+
+@dataclass(slots=True)
+class OffsetFetchResponseGroup:
+    group_id: str = wire("string", "8+")
+    topics: list[OffsetFetchResponseTopics] = wire([OffsetFetchResponseTopics], "8+")
+    error_code: int = wire("int16", "8+")
+
+
+@dataclass(slots=True)
+class OffsetFetchResponse(Response):
+    throttle_time_ms: int = wire("int32", "3+")
+    topics: list[OffsetFetchResponseTopic] = wire([OffsetFetchResponseTopic], "0-7")
+    error_code: int = wire("int16", "2-7")
+    groups: list[OffsetFetchResponseGroup] = wire([OffsetFetchResponseGroup], "8+")

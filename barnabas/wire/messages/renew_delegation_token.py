@@ -1,0 +1,23 @@
+"""RenewDelegationToken, API key 39, versions 1 to 2; flexible from 2.
+
+Source: Kafka's RenewDelegationTokenRequest.json and RenewDelegationTokenResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class RenewDelegationTokenRequest(Request):
+    hmac: bytes = wire("bytes")
+    renew_period_ms: int = wire("int64")
+
+
+@dataclass(slots=True)
+class RenewDelegationTokenResponse(Response):
+    error_code: int = wire("int16")
+    expiry_timestamp_ms: int = wire("int64")
+    throttle_time_ms: int = wire("int32")

@@ -1,0 +1,40 @@
+"""UpdateFeatures, API key 57, versions 0 to 2; flexible.
+
+Source: Kafka's UpdateFeaturesRequest.json and UpdateFeaturesResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class FeatureUpdateKey:
+    feature: str = wire("string")
+    max_version_level: int = wire("int16")
+    allow_downgrade: bool = wire("bool", "0")
+    upgrade_type: int = wire("int8", "1+", default=1)
+
+
+@dataclass(slots=True)
+class UpdateFeaturesRequest(Request):
+    timeout_ms: int = wire("int32", default=60000)
+    feature_updates: list[FeatureUpdateKey] = wire([FeatureUpdateKey])
+    validate_only: bool = wire("bool", "1+")
+
+
+@dataclass(slots=True)
+class UpdatableFeatureResult:
+    feature: str = wire("string")
+    error_code: int = wire("int16")
+    error_message: str | None = wire("string", nullable="0+", default=None)
+
+
+@dataclass(slots=True)
+class UpdateFeaturesResponse(Response):
+    throttle_time_ms: int = wire("int32")
+    error_code: int = wire("int16")
+    error_message: str | None = wire("string", nullable="0+", default=None)
+    results: list[UpdatableFeatureResult] = wire([UpdatableFeatureResult], "0-1")

@@ -1,0 +1,54 @@
+"""WriteTxnMarkers, API key 27, versions 1 to 2; flexible.
+
+Source: Kafka's WriteTxnMarkersRequest.json and WriteTxnMarkersResponse.json.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barnabas.wire.schema import Request, Response, wire
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerTopic:
+    name: str = wire("string")
+    partition_indexes: list[int] = wire(["int32"])
+
+
+@dataclass(slots=True)
+class WritableTxnMarker:
+    producer_id: int = wire("int64")
+    producer_epoch: int = wire("int16")
+    transaction_result: bool = wire("bool")
+    topics: list[WritableTxnMarkerTopic] = wire([WritableTxnMarkerTopic])
+    coordinator_epoch: int = wire("int32")
+    transaction_version: int = wire("int8", "2+")
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersRequest(Request):
+    markers: list[WritableTxnMarker] = wire([WritableTxnMarker])
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerPartitionResult:
+    partition_index: int = wire("int32")
+    error_code: int = wire("int16")
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerTopicResult:
+    name: str = wire("string")
+    partitions: list[WritableTxnMarkerPartitionResult] = wire([WritableTxnMarkerPartitionResult])
+
+
+@dataclass(slots=True)
+class WritableTxnMarkerResult:
+    producer_id: int = wire("int64")
+    topics: list[WritableTxnMarkerTopicResult] = wire([WritableTxnMarkerTopicResult])
+
+
+@dataclass(slots=True)
+class WriteTxnMarkersResponse(Response):
+    markers: list[WritableTxnMarkerResult] = wire([WritableTxnMarkerResult])
