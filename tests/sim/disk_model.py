@@ -1,20 +1,36 @@
 """A disk in memory that forgets what was not flushed.
 
-It keeps two states of everything: what a process sees, and what would survive a power cut. `lose_power` lets chance
-decide what of the difference reaches the platter: writes survive in pieces of a sector, in any order; creations,
-renames and removals survive in their order, up to some point of each directory. A killed process loses nothing here.
-`faults` make single operations fail.
+It keeps two states of everything: what a process sees (the page cache), and what would survive a power cut. A killed
+process loses nothing. `lose_power` lets chance decide what of the difference reached the platter, within what ext4 and
+XFS promise and no more:
+
+- A file's content is durable once `flush` of it has returned. Until then the kernel may have written back any page at
+  any moment: of every page of 4 KiB some version since the last flush survives, and a page that was being written may
+  be torn between two versions, by sectors of 512 bytes. A sector is whole. The size of the file is metadata and goes
+  its own way: ahead of the bytes (zeros then), or behind them.
+- A name is durable once `flush_directory` of its directory has returned; flushing the file alone does not do it.
+  Creations, renames and removals survive in the order of a journal up to some point, or each for itself: then only
+  changes of the same name keep their order. A rename is one change: the name is never gone and never twice there.
+- A failed flush may have written some of the pages and marks all of them clean: no later flush saves the others, and
+  the kernel may drop what it holds of them (ATC'20, "Can Applications Recover from fsync Failures?").
+
+`faults` make single operations fail, `interrupt_after` ends the process (or the machine) in the midst of whatever it
+does, `capacity_bytes` is a full disk.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
+from tests.sim.disk_pages import FileNode, apply_change, lose_unflushed
 
-SECTOR_BYTES = 512
+
+class MachineStopped(BaseException):
+    """The process ends here, in the midst of a disk operation. No code of production's can catch this."""
 
 
 @dataclass(slots=True)
@@ -34,39 +50,44 @@ class Fault:
 
 
 @dataclass(slots=True, eq=False)
-class _FileNode:
-    content: bytearray = field(default_factory=bytearray)
-    durable: bytearray = field(default_factory=bytearray)
-    unflushed: list[tuple[int, bytes | None]] = field(default_factory=list)
-    """(position, bytes) of a write, (byte count, None) of a truncation; oldest first."""
-
-
-@dataclass(slots=True, eq=False)
 class _DirectoryNode:
-    entries: dict[str, _FileNode | _DirectoryNode] = field(default_factory=dict)
-    durable: dict[str, _FileNode | _DirectoryNode] = field(default_factory=dict)
-    unflushed: list[list[tuple[str, _FileNode | _DirectoryNode | None]]] = field(default_factory=list)
+    entries: dict[str, FileNode | _DirectoryNode] = field(default_factory=dict)
+    durable: dict[str, FileNode | _DirectoryNode] = field(default_factory=dict)
+    unflushed: list[list[tuple[str, FileNode | _DirectoryNode | None]]] = field(default_factory=list)
     """Changes that each happen as one: names and what they name from then on (None: nothing)."""
 
 
 @dataclass(slots=True, eq=False)
 class ModelFile:
     path: str
-    node: _FileNode
+    node: FileNode
 
 
 class DiskModel:
-    def __init__(self, capacity_bytes: int | None = None) -> None:
+    def __init__(self, capacity_bytes: int | None = None, chance: Random | None = None) -> None:
+        """`chance` decides what a failed flush or an interrupted write leaves; without it they leave nothing."""
         self.capacity_bytes = capacity_bytes
+        self.chance = chance
         self.faults: list[Fault] = []
+        self.interrupt_after: int | None = None
+        """So many more changes go well; the next one is not, or only partly, done, and the process ends with it."""
+        self.losses: Counter[str] = Counter()
+        """What has been lost so far, and how."""
         self._root = _DirectoryNode()
 
     def lose_power(self, random: Random) -> None:
         """Forget what was not flushed, except what `random` lets through. Open files are void from now on."""
         self._lose_in(self._root, random)
 
+    def drop_clean_pages(self) -> None:
+        """What a failed flush has marked clean leaves the page cache: reads see what the platter has."""
+        for node in _files_in(self._root):
+            if node.is_flush_failed and not node.unflushed:
+                self.losses["pages dropped after a failed flush"] += node.content != node.durable
+                node.content = bytearray(node.durable)
+
     def used_bytes(self) -> int:
-        return _used_bytes(self._root)
+        return sum(len(node.content) for node in _files_in(self._root))
 
     # --- Disk ---
 
@@ -75,9 +96,10 @@ class DiskModel:
         parent, name = self._parent("open", path)
         node = parent.entries.get(name)
         if node is None and create:
-            node = _FileNode()
+            self._interrupt()
+            node = FileNode()
             _change(parent, (name, node))
-        if not isinstance(node, _FileNode):
+        if not isinstance(node, FileNode):
             raise DiskError(DiskErrorKind.NOT_FOUND, "open", path)
         return ModelFile(path, node)
 
@@ -105,31 +127,41 @@ class DiskModel:
             room = self.capacity_bytes - self.used_bytes() + max(len(node.content) - position, 0)
             if room < byte_count:
                 kind, byte_count = DiskErrorKind.NO_SPACE, max(room, 0)
-        if byte_count:
-            _apply(node.content, position, data[:byte_count])
-            node.unflushed.append((position, data[:byte_count]))
+                self.losses["writes on a full disk"] += 1
+        is_interrupted = self.interrupt_after == 0
+        if is_interrupted and self.chance is not None:
+            byte_count = self.chance.randint(0, byte_count)
+            self.losses["writes broken off"] += 0 < byte_count < len(data)
+        if byte_count and not (is_interrupted and self.chance is None):
+            node.change(position, data[:byte_count])
+        self._interrupt()
         if kind is not None:
             raise DiskError(kind, "write_at", file.path)
 
     def truncate(self, file: DiskFile, byte_count: int) -> None:
         self._check("truncate", file.path)
-        node = _node(file)
-        _apply(node.content, byte_count, None)
-        node.unflushed.append((byte_count, None))
+        self._interrupt()
+        _node(file).change(byte_count, None)
 
     def flush(self, file: DiskFile) -> None:
+        self._interrupt()
         node = _node(file)
         fault = self._due("flush", file.path)
         if fault is None:
             for position, data in node.unflushed:
-                _apply(node.durable, position, data)
+                apply_change(node.durable, position, data)
+            node.unflushed.clear()
+            return
         # A failed flush marks pages clean all the same: a later one will not bring them to the disk.
+        node.is_flush_failed = True
+        if self.chance is not None:
+            node.durable = lose_unflushed(node, self.chance, Counter())
         node.unflushed.clear()
-        if fault is not None:
-            raise DiskError(fault.kind, "flush", file.path)
+        raise DiskError(fault.kind, "flush", file.path)
 
     def flush_directory(self, path: str) -> None:
         self._check("flush_directory", path)
+        self._interrupt()
         directory = self._directory("flush_directory", path)
         directory.durable = dict(directory.entries)
         directory.unflushed.clear()
@@ -155,13 +187,15 @@ class DiskModel:
         assert parent is target_parent, "nothing moves between directories"
         if source_name not in parent.entries:
             raise DiskError(DiskErrorKind.NOT_FOUND, "rename", source)
+        self._interrupt()
         _change(parent, (source_name, None), (target_name, parent.entries[source_name]))
 
     def remove(self, path: str) -> None:
         self._check("remove", path)
         parent, name = self._parent("remove", path)
-        if not isinstance(parent.entries.get(name), _FileNode):
+        if not isinstance(parent.entries.get(name), FileNode):
             raise DiskError(DiskErrorKind.NOT_FOUND, "remove", path)
+        self._interrupt()
         _change(parent, (name, None))
 
     def exists(self, path: str) -> bool:
@@ -176,7 +210,7 @@ class DiskModel:
         entries = sorted(self._directory("list", path).entries.items())
         return [
             DirectoryEntry(name, len(node.content), False)
-            if isinstance(node, _FileNode)
+            if isinstance(node, FileNode)
             else DirectoryEntry(name, 0, True)
             for name, node in entries
         ]
@@ -186,6 +220,7 @@ class DiskModel:
         parent, name = self._parent("make_directory", path)
         node = parent.entries.get(name)
         if node is None:
+            self._interrupt()
             _change(parent, (name, _DirectoryNode()))
         else:
             assert isinstance(node, _DirectoryNode), f"{path} is a file"
@@ -194,9 +229,18 @@ class DiskModel:
         self._check("remove_directory", path)
         assert not self._directory("remove_directory", path).entries, f"{path} is not empty"
         parent, name = self._parent("remove_directory", path)
+        self._interrupt()
         _change(parent, (name, None))
 
     # --- inside ---
+
+    def _interrupt(self) -> None:
+        if self.interrupt_after is None:
+            return
+        if self.interrupt_after == 0:
+            self.interrupt_after = None
+            raise MachineStopped
+        self.interrupt_after -= 1
 
     def _due(self, operation: str, path: str) -> Fault | None:
         for fault in self.faults:
@@ -210,12 +254,12 @@ class DiskModel:
         return None
 
     def _check(self, operation: str, path: str) -> None:
-        fault = self._due(operation, path)
+        fault = self._due(operation, path) if self.faults else None
         if fault is not None:
             raise DiskError(fault.kind, operation, path)
 
     def _directory(self, operation: str, path: str) -> _DirectoryNode:
-        node: _FileNode | _DirectoryNode | None = self._root
+        node: FileNode | _DirectoryNode | None = self._root
         for name in filter(None, path.split("/")):
             node = node.entries.get(name) if isinstance(node, _DirectoryNode) else None
         if not isinstance(node, _DirectoryNode):
@@ -227,8 +271,13 @@ class DiskModel:
         return self._directory(operation, parent), name
 
     def _lose_in(self, directory: _DirectoryNode, random: Random) -> None:
-        survivors = random.randint(0, len(directory.unflushed))
-        for change in directory.unflushed[:survivors]:
+        for change in directory.unflushed:
+            self.losses["names not flushed"] += len(change)
+        lost = _lost_changes(directory, random)
+        for change in directory.unflushed:
+            if any(change is each for each in lost):
+                self.losses["names lost"] += len(change)
+                continue
             for name, node in change:
                 if node is None:
                     directory.durable.pop(name, None)
@@ -237,42 +286,38 @@ class DiskModel:
         directory.unflushed.clear()
         directory.entries = dict(directory.durable)
         for _, node in sorted(directory.entries.items()):
-            if isinstance(node, _FileNode):
-                _lose_unflushed(node, random)
+            if isinstance(node, FileNode):
+                node.durable = lose_unflushed(node, random, self.losses)
+                node.content = bytearray(node.durable)
+                node.unflushed.clear()
+                node.is_flush_failed = False
             else:
                 self._lose_in(node, random)
 
 
-def _lose_unflushed(node: _FileNode, random: Random) -> None:
-    survival = random.choice((0.0, 0.5, 0.9, 1.0))
-    for position, data in node.unflushed:
-        if data is None:
-            if random.random() < survival:
-                _apply(node.durable, position, None)
-            continue
-        start = 0
-        while start < len(data):
-            end = min(len(data), start + SECTOR_BYTES - (position + start) % SECTOR_BYTES)
-            if random.random() < survival:
-                _apply(node.durable, position + start, data[start:end])
-            start = end
-        if random.random() < 0.1 and len(node.durable) < position + len(data):
-            # The new size got there, the bytes did not.
-            node.durable.extend(bytes(position + len(data) - len(node.durable)))
-    node.unflushed.clear()
-    node.content = bytearray(node.durable)
+def _lost_changes(
+    directory: _DirectoryNode, random: Random
+) -> list[list[tuple[str, FileNode | _DirectoryNode | None]]]:
+    """Which changes of names the power cut undoes: a tail of the journal, or some here and there."""
+    changes = directory.unflushed
+    if not changes:
+        return []
+    if random.random() < 0.5:
+        return changes[random.randint(0, len(changes)) :]
+    survival = random.choice((0.2, 0.5, 0.8))
+    lost = []
+    kept_names: set[str] = set()
+    for change in reversed(changes):
+        names = [name for name, _ in change]
+        # What a later change that survives was made of survives with it.
+        if random.random() < survival or any(name in kept_names for name in names):
+            kept_names.update(names)
+        else:
+            lost.append(change)
+    return lost
 
 
-def _apply(content: bytearray, position: int, data: bytes | None) -> None:
-    if len(content) < position:
-        content.extend(bytes(position - len(content)))
-    if data is None:
-        del content[position:]
-    else:
-        content[position : position + len(data)] = data
-
-
-def _change(directory: _DirectoryNode, *changes: tuple[str, _FileNode | _DirectoryNode | None]) -> None:
+def _change(directory: _DirectoryNode, *changes: tuple[str, FileNode | _DirectoryNode | None]) -> None:
     directory.unflushed.append(list(changes))
     for name, node in changes:
         if node is None:
@@ -281,12 +326,13 @@ def _change(directory: _DirectoryNode, *changes: tuple[str, _FileNode | _Directo
             directory.entries[name] = node
 
 
-def _used_bytes(directory: _DirectoryNode) -> int:
-    return sum(
-        len(node.content) if isinstance(node, _FileNode) else _used_bytes(node) for node in directory.entries.values()
-    )
+def _files_in(directory: _DirectoryNode) -> list[FileNode]:
+    files = []
+    for _, node in sorted(directory.entries.items()):
+        files += [node] if isinstance(node, FileNode) else _files_in(node)
+    return files
 
 
-def _node(file: DiskFile) -> _FileNode:
+def _node(file: DiskFile) -> FileNode:
     assert isinstance(file, ModelFile), "a file of another disk"
     return file.node

@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from tests.sim.disk_model import SECTOR_BYTES, DiskModel, Fault
+from tests.sim.disk_model import DiskModel, Fault, MachineStopped
+from tests.sim.disk_pages import PAGE_BYTES, SECTOR_BYTES
 
-SEEDS = range(60)
+SEEDS = range(100)
 
 
 def with_file(content: bytes = b"") -> DiskModel:
@@ -49,16 +50,29 @@ def test_flushed_writes_survive() -> None:
     assert set(outcomes(b"new" * 1000, flush=True)) == {b"old" + b"new" * 1000}
 
 
-def test_names_survive_in_their_order_or_not_at_all() -> None:
+def test_changes_of_one_name_survive_in_their_order_those_of_others_each_for_itself() -> None:
     found = set()
     for seed in SEEDS:
         disk = with_file()
         disk.open("/d/a", create=True)
         disk.rename("/d/f", "/d/g")
+        disk.rename("/d/g", "/d/h")
         disk.remove("/d/a")
         disk.lose_power(Random(seed))
         found.add(tuple(entry.name for entry in disk.list("/d")))
-    assert found == {("f",), ("a", "f"), ("a", "g"), ("g",)}
+    assert found == {("f",), ("a", "f"), ("a", "g"), ("a", "h"), ("g",), ("h",)}
+
+
+def test_a_flush_of_a_file_does_not_save_its_name() -> None:
+    found = set()
+    for seed in SEEDS:
+        disk = with_file()
+        file = disk.open("/d/new", create=True)
+        disk.write_at(file, 0, [b"new"])
+        disk.flush(file)
+        disk.lose_power(Random(seed))
+        found.add(disk.read_file("/d/new") if disk.exists("/d/new") else None)
+    assert found == {None, b"new"}
 
 
 def test_names_survive_a_flush_of_their_directory() -> None:
@@ -106,3 +120,59 @@ def test_capacity_is_a_full_disk() -> None:
 def test_the_same_seed_loses_the_same() -> None:
     new = b"n" * (20 * SECTOR_BYTES)
     assert outcomes(new, flush=False) == outcomes(new, flush=False)
+
+
+def test_writes_to_one_sector_survive_in_their_order() -> None:
+    found = set()
+    for seed in SEEDS:
+        disk = with_file()
+        file = disk.open("/d/f")
+        for position, letter in enumerate((b"a", b"b", b"c")):
+            disk.write_at(file, position, [letter])
+        content = after_power_cut(seed, disk)
+        assert content is not None
+        found.add(content.rstrip(b"\0"))
+    assert found == {b"", b"a", b"ab", b"abc"}
+
+
+def test_a_page_survives_without_those_before_it() -> None:
+    found = outcomes(b"n" * (4 * PAGE_BYTES), flush=False)
+    kept = [content[PAGE_BYTES:].strip(b"\0") for content in found if content and content.startswith(b"old\0")]
+    assert any(kept)
+
+
+def test_what_was_flushed_survives_in_a_sector_that_is_written_again() -> None:
+    for seed in SEEDS:
+        disk = with_file(b"old")
+        file = disk.open("/d/f")
+        disk.truncate(file, 2)
+        disk.write_at(file, 2, [b"new" * 1000])
+        content = after_power_cut(seed, disk)
+        assert content is not None
+        assert content.startswith(b"ol")
+
+
+def test_a_process_ends_in_the_midst_of_a_write() -> None:
+    found = set()
+    for seed in SEEDS:
+        disk = with_file()
+        disk.chance = Random(seed)
+        disk.interrupt_after = 1
+        file = disk.open("/d/f")
+        disk.write_at(file, 0, [b"a"])
+        with pytest.raises(MachineStopped):
+            disk.write_at(file, 1, [b"bc"])
+        found.add(disk.read_file("/d/f"))
+        disk.write_at(file, 0, [b"alive again"])
+    assert found == {b"a", b"ab", b"abc"}
+
+
+def test_pages_of_a_failed_flush_leave_the_cache() -> None:
+    disk = with_file()
+    file = disk.open("/d/f")
+    disk.write_at(file, 0, [b"lost"])
+    disk.faults.append(Fault("flush", "/d/f"))
+    with pytest.raises(DiskError):
+        disk.flush(file)
+    disk.drop_clean_pages()
+    assert disk.read_file("/d/f") == b""
