@@ -1,0 +1,178 @@
+"""What a configuration key is and how its text is read: Kafka's ConfigDef, types, bounds and messages.
+
+A key is data. `ConfigKey.parse` gives a value of Python's or says what is wrong in Kafka's words, `to_text` is how
+Kafka shows a value again. Deviation: NaN is no number, and Java's hexadecimal and suffixed floats are none either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+INT16_MAX: Final = 2**15 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+# A wrong value is shown to its sender no further than this.
+_SHOWN_MAX: Final = 100
+_SEPARATOR: Final = re.compile(r"\s*,\s*")
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+Value: TypeAlias = int | float | bool | str | tuple[str, ...]
+"""Of BOOLEAN, the whole numbers, DOUBLE, LIST; all other types are text."""
+
+Validator: TypeAlias = Callable[[Value], str | None]
+"""What is wrong with a value of the right type; None: nothing."""
+
+
+class ConfigType(IntEnum):
+    """Kafka's DescribeConfigsResponse.ConfigType, with its numbers."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class InvalidValue(Exception):  # noqa: N818  (a value on its way to the client who sent it)
+    """The message for the client, whole."""
+
+
+_WHOLE_NUMBER_MAX: Final = {ConfigType.SHORT: INT16_MAX, ConfigType.INT: INT32_MAX, ConfigType.LONG: INT64_MAX}
+
+
+@dataclass(slots=True, frozen=True)
+class ConfigKey:
+    """One key. `default` is text; None: unset unless somebody sets it. A LIST with `choices` is a set of them."""
+
+    name: str
+    config_type: ConfigType
+    default: str | None
+    documentation: str
+    validator: Validator | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.config_type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """Raises InvalidValue with Kafka's message."""
+        try:
+            value = _parse(self.config_type, text)
+        except ValueError as problem:
+            raise InvalidValue(self._refusal(text, str(problem))) from None
+        if isinstance(value, tuple) and "" in value:
+            raise InvalidValue(f"Configuration '{self.name}' values must not be empty.")
+        if self.choices:
+            for each in value if isinstance(value, tuple) else (value,):
+                if each not in self.choices:
+                    raise InvalidValue(self._refusal(str(each), f"String must be one of: {', '.join(self.choices)}"))
+            value = tuple(dict.fromkeys(value)) if isinstance(value, tuple) else value
+        problem_found = self.validator(value) if self.validator is not None else None
+        if problem_found is not None:
+            raise InvalidValue(self._refusal(_java_text(value), problem_found))
+        return value
+
+    def problem(self, text: str) -> str | None:
+        """What is wrong with a text, in Kafka's words; None when nothing is."""
+        try:
+            self.parse(text)
+        except InvalidValue as problem:
+            return str(problem)
+        return None
+
+    def normalized(self, text: str) -> str:
+        """A good text as Kafka shows it: trimmed, lists without blanks."""
+        return to_text(self.parse(text))
+
+    def _refusal(self, shown: str, problem: str) -> str:
+        shown = "[hidden]" if self.is_sensitive else shown[:_SHOWN_MAX]
+        return f"Invalid value {shown} for configuration {self.name}: {problem}"
+
+
+def _parse(config_type: ConfigType, text: str) -> Value:
+    trimmed = text.strip()
+    match config_type:
+        case ConfigType.BOOLEAN:
+            if trimmed.lower() not in ("true", "false"):
+                raise ValueError("Expected value to be either true or false")
+            return trimmed.lower() == "true"
+        case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
+            # Longer than any number in range: int() of a hostile string of digits takes quadratic time.
+            limit = _WHOLE_NUMBER_MAX[config_type]
+            if len(trimmed) > 64 or not _WHOLE.fullmatch(trimmed) or not -limit - 1 <= int(trimmed) <= limit:
+                raise ValueError(f"Not a number of type {config_type.name}")
+            return int(trimmed)
+        case ConfigType.DOUBLE:
+            if len(trimmed) > 400 or not _DECIMAL.fullmatch(trimmed):
+                raise ValueError("Not a number of type DOUBLE")
+            return float(trimmed)
+        case ConfigType.LIST:
+            return tuple(_SEPARATOR.split(trimmed)) if trimmed else ()
+        case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
+            return trimmed
+
+
+def to_text(value: Value) -> str:
+    """A value as Kafka's ConfigDef.convertToString shows it."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(value)
+        case float():
+            return _double_text(value)
+        case _:
+            return str(value)
+
+
+def _double_text(value: float) -> str:
+    """As Java's Double.toString."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    assert isinstance(exponent, int), "neither infinite nor NaN"
+    mantissa = f"{digits[0]}.{''.join(map(str, digits[1:])) or '0'}"
+    return f"{'-' if sign else ''}{mantissa}E{exponent + len(digits) - 1}"
+
+
+def _java_text(value: Value) -> str:
+    """A value as Java prints it in a message."""
+    return f"[{', '.join(value)}]" if isinstance(value, tuple) else to_text(value)
+
+
+def between(low: float | None, high: float | None = None) -> Validator:
+    """Kafka's Range; None is no bound."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, (int, float))
+        if low is not None and value < low:
+            return f"Value must be at least {low}"
+        if high is not None and value > high:
+            return f"Value must be no more than {high}"
+        return None
+
+    return check
+
+
+def between_or(low: int, high: int, exception: int) -> Validator:
+    """A range, and one number that stands for a default."""
+
+    def check(value: Value) -> str | None:
+        assert isinstance(value, int)
+        if low <= value <= high or value == exception:
+            return None
+        return f"Value must be between {low} and {high} or equal to {exception}"
+
+    return check

@@ -1,0 +1,305 @@
+"""Every configuration key of a topic in Kafka 4.3: type, default, bounds, what it does, and whose defaults it follows.
+
+A topic's key follows the broker keys named in `synonyms`, the first that is set (KIP-226). Sources: Kafka's LogConfig
+and ServerTopicConfigSynonyms; a test holds names, types, defaults and synonyms to Kafka's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from barnabas.cluster.config_values import INT64_MAX, ConfigKey, ConfigType, Value, between, between_or
+
+MINUTE_MS: Final = 60 * 1000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+
+CREATE_TIME: Final = "CreateTime"
+LOG_APPEND_TIME: Final = "LogAppendTime"
+
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+
+
+@dataclass(slots=True, frozen=True)
+class Synonym:
+    """A broker key that topics follow; its number times `factor` is the topic's."""
+
+    name: str
+    factor: int = 1
+
+
+@dataclass(slots=True, frozen=True)
+class TopicKey(ConfigKey):
+    synonyms: tuple[Synonym, ...] = ()
+
+
+def _throttled_replicas(name: str, role: str) -> TopicKey:
+    def check(value: Value) -> str | None:
+        assert isinstance(value, tuple)
+        if value in ((), ("*",)) or all(map(_is_partition_and_broker, value)):
+            return None
+        return (
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+
+    return TopicKey(name, _LIST, "", f"Replicas whose {role} replication is throttled: * or partition:broker.", check)
+
+
+def _is_partition_and_broker(entry: str) -> bool:
+    partition, colon, broker = entry.partition(":")
+    return bool(colon) and all(each.isascii() and each.isdecimal() for each in (partition, broker))
+
+
+_KEYS: Final = (
+    TopicKey(
+        "cleanup.policy",
+        _LIST,
+        "delete",
+        "What becomes of old data: delete drops old segments, compact keeps the last record of each key.",
+        choices=("compact", "delete"),
+        synonyms=(Synonym("log.cleanup.policy"),),
+    ),
+    TopicKey(
+        "compression.gzip.level",
+        _INT,
+        "-1",
+        "How hard gzip tries, from 1 to 9; -1 is its default.",
+        between_or(1, 9, -1),
+        synonyms=(Synonym("compression.gzip.level"),),
+    ),
+    TopicKey(
+        "compression.lz4.level",
+        _INT,
+        "9",
+        "How hard lz4 tries, from 1 to 17.",
+        between(1, 17),
+        synonyms=(Synonym("compression.lz4.level"),),
+    ),
+    TopicKey(
+        "compression.type",
+        _STRING,
+        "producer",
+        "The codec of stored batches; producer keeps whatever each batch came with.",
+        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        synonyms=(Synonym("compression.type"),),
+    ),
+    TopicKey(
+        "compression.zstd.level",
+        _INT,
+        "3",
+        "How hard zstd tries, from -131072 to 22.",
+        between(-131072, 22),
+        synonyms=(Synonym("compression.zstd.level"),),
+    ),
+    TopicKey(
+        "delete.retention.ms",
+        _LONG,
+        str(DAY_MS),
+        "How long compaction keeps tombstones, so that a reader who began at the start sees every deletion.",
+        between(0),
+        synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
+    ),
+    TopicKey(
+        "file.delete.delay.ms",
+        _LONG,
+        str(MINUTE_MS),
+        "How long the files of a dropped segment stay on disk.",
+        between(0),
+        synonyms=(Synonym("log.segment.delete.delay.ms"),),
+    ),
+    TopicKey(
+        "flush.messages",
+        _LONG,
+        str(INT64_MAX),
+        "Flush the log to disk after so many records.",
+        between(1),
+        synonyms=(Synonym("log.flush.interval.messages"),),
+    ),
+    TopicKey(
+        "flush.ms",
+        _LONG,
+        str(INT64_MAX),
+        "Flush the log to disk when a record has waited so long for it.",
+        between(0),
+        synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+    ),
+    _throttled_replicas("follower.replication.throttled.replicas", "follower side"),
+    TopicKey(
+        "index.interval.bytes",
+        _INT,
+        "4096",
+        "How many bytes of log lie between two entries of the offset index.",
+        between(0),
+        synonyms=(Synonym("log.index.interval.bytes"),),
+    ),
+    _throttled_replicas("leader.replication.throttled.replicas", "leader side"),
+    TopicKey(
+        "local.retention.bytes",
+        _LONG,
+        "-2",
+        "With tiered storage: bytes kept on local disk; -2 follows retention.bytes.",
+        between(-2),
+        synonyms=(Synonym("log.local.retention.bytes"),),
+    ),
+    TopicKey(
+        "local.retention.ms",
+        _LONG,
+        "-2",
+        "With tiered storage: time kept on local disk; -2 follows retention.ms.",
+        between(-2),
+        synonyms=(Synonym("log.local.retention.ms"),),
+    ),
+    TopicKey(
+        "max.compaction.lag.ms",
+        _LONG,
+        str(INT64_MAX),
+        "A record is compacted after so long at the latest.",
+        between(1),
+        synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
+    ),
+    TopicKey(
+        "max.message.bytes",
+        _INT,
+        "1048588",
+        "The largest batch that is taken, as it comes, compressed or not.",
+        between(0),
+        synonyms=(Synonym("message.max.bytes"),),
+    ),
+    TopicKey(
+        "message.timestamp.after.max.ms",
+        _LONG,
+        str(HOUR_MS),
+        "How far ahead of the broker's clock a record's create time may be.",
+        between(0),
+        synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
+    ),
+    TopicKey(
+        "message.timestamp.before.max.ms",
+        _LONG,
+        str(INT64_MAX),
+        "How far behind the broker's clock a record's create time may be.",
+        between(0),
+        synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
+    ),
+    TopicKey(
+        "message.timestamp.type",
+        _STRING,
+        CREATE_TIME,
+        "Whether records carry the time of their creation or of their append.",
+        choices=(CREATE_TIME, LOG_APPEND_TIME),
+        synonyms=(Synonym("log.message.timestamp.type"),),
+    ),
+    TopicKey(
+        "min.cleanable.dirty.ratio",
+        _DOUBLE,
+        "0.5",
+        "The part of a log that is not compacted yet from which on compacting it pays.",
+        between(0, 1),
+        synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
+    ),
+    TopicKey(
+        "min.compaction.lag.ms",
+        _LONG,
+        "0",
+        "A record is not compacted before it is so old.",
+        between(0),
+        synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
+    ),
+    TopicKey(
+        "min.insync.replicas",
+        _INT,
+        "1",
+        "How many replicas have to be in sync for a produce with acks=all to be taken.",
+        between(1),
+        synonyms=(Synonym("min.insync.replicas"),),
+    ),
+    TopicKey(
+        "preallocate",
+        _BOOLEAN,
+        "false",
+        "Whether a new segment takes its whole size on disk at once.",
+        synonyms=(Synonym("log.preallocate"),),
+    ),
+    TopicKey(
+        "remote.log.copy.disable",
+        _BOOLEAN,
+        "false",
+        "With tiered storage: whether nothing more is copied to it.",
+    ),
+    TopicKey(
+        "remote.log.delete.on.disable",
+        _BOOLEAN,
+        "false",
+        "With tiered storage: whether turning it off deletes what it holds.",
+    ),
+    TopicKey(
+        "remote.storage.enable",
+        _BOOLEAN,
+        "false",
+        "Whether the topic uses tiered storage, which Barnabas has not.",
+    ),
+    TopicKey(
+        "retention.bytes",
+        _LONG,
+        "-1",
+        "Old segments are dropped while a partition is larger than this; -1 is no limit.",
+        synonyms=(Synonym("log.retention.bytes"),),
+    ),
+    TopicKey(
+        "retention.ms",
+        _LONG,
+        str(7 * DAY_MS),
+        "Segments are dropped when their last record is older than this; -1 is no limit.",
+        between(-1),
+        synonyms=(
+            Synonym("log.retention.ms"),
+            Synonym("log.retention.minutes", MINUTE_MS),
+            Synonym("log.retention.hours", HOUR_MS),
+        ),
+    ),
+    TopicKey(
+        "segment.bytes",
+        _INT,
+        "1073741824",
+        "A segment is closed before it grows beyond this.",
+        between(1024 * 1024),
+        synonyms=(Synonym("log.segment.bytes"),),
+    ),
+    TopicKey(
+        "segment.index.bytes",
+        _INT,
+        "10485760",
+        "A segment is closed when its offset index has grown to this.",
+        between(4),
+        synonyms=(Synonym("log.index.size.max.bytes"),),
+    ),
+    TopicKey(
+        "segment.jitter.ms",
+        _LONG,
+        "0",
+        "By how much at most segment.ms is shortened at random, so that segments do not all close at once.",
+        between(0),
+        synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", HOUR_MS)),
+    ),
+    TopicKey(
+        "segment.ms",
+        _LONG,
+        str(7 * DAY_MS),
+        "A segment is closed when it is so old, even if it is not full.",
+        between(1),
+        synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", HOUR_MS)),
+    ),
+    TopicKey(
+        "unclean.leader.election.enable",
+        _BOOLEAN,
+        "false",
+        "Whether a replica that is not in sync may lead when no other is left, at the price of lost records.",
+        synonyms=(Synonym("unclean.leader.election.enable"),),
+    ),
+)
+
+TOPIC_KEYS: Final[dict[str, TopicKey]] = {key.name: key for key in _KEYS}
+"""By name, in the order of the names."""
