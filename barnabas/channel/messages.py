@@ -1,6 +1,6 @@
 """The data channel's messages as the cores see them.
 
-Each class mirrors the message of the same name in `protos/logstore/v1/{data,watch}.proto` and
+Each class mirrors the message of the same name in `protos/logstore/v1/{data,replication,watch}.proto` and
 `protos/purgatory/v1/purgatory.proto`, field by field; `barnabas.channel.packing` packs and scans them by hand. The
 meaning of every field is documented in the protos, once. Buffers are slices of what was received, never copied here.
 """
@@ -213,6 +213,71 @@ class WatchResponse:
     welcome: Welcome | None = None
     heartbeat: int = 0
     states: list[PartitionState] = field(default_factory=list)
+
+
+# --- follower → leader, stream Replicate -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ReplicaHello:
+    cluster_id: str
+    replica_id: int
+    broker_epoch: int
+
+
+@dataclass(slots=True)
+class ReplicaPosition:
+    slot: int
+    topic_id: bytes
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class ReplicaFetch:
+    request_id: int
+    bytes_max: int
+    partition_bytes_max: int
+    wait_ms_max: int
+    positions: list[ReplicaPosition] = field(default_factory=list)
+    forgotten: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ReplicateRequest:
+    hello: ReplicaHello | None = None
+    heartbeat: int = 0
+    fetch: ReplicaFetch | None = None
+
+
+@dataclass(slots=True)
+class ReplicaData:
+    slot: int
+    error_code: int = 0
+    leader_epoch: int = -1
+    leader_id: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    diverging_epoch: int = -1
+    diverging_end_offset: int = -1
+    records: Buffer = b""
+
+
+@dataclass(slots=True)
+class ReplicaPiece:
+    request_id: int
+    last: bool
+    partitions: list[ReplicaData]
+
+
+@dataclass(slots=True)
+class ReplicateResponse:
+    welcome: Welcome | None = None
+    heartbeat: int = 0
+    piece: ReplicaPiece | None = None
 
 
 # --- gateway → purgatory, stream Park --------------------------------------------------------------------------------

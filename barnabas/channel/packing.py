@@ -25,6 +25,12 @@ from barnabas.channel.packing_read import (
     scan_read_request,
     scan_read_response,
 )
+from barnabas.channel.packing_replicate import (
+    pack_replicate_request,
+    pack_replicate_response,
+    scan_replicate_request,
+    scan_replicate_response,
+)
 from barnabas.channel.packing_watch import (
     pack_watch_request,
     pack_watch_response,
@@ -40,6 +46,8 @@ __all__ = [
     "pack_park_response",
     "pack_read_request",
     "pack_read_response",
+    "pack_replicate_request",
+    "pack_replicate_response",
     "pack_watch_request",
     "pack_watch_response",
     "scan_exchange_request",
@@ -48,6 +56,8 @@ __all__ = [
     "scan_park_response",
     "scan_read_request",
     "scan_read_response",
+    "scan_replicate_request",
+    "scan_replicate_response",
     "scan_watch_request",
     "scan_watch_response",
 ]

@@ -36,6 +36,10 @@ class PartitionMetadata:
     partition_epoch: int
     replicas: list[int]
     in_sync_replicas: list[int]
+    adding_replicas: list[int] = field(default_factory=list)
+    removing_replicas: list[int] = field(default_factory=list)
+    eligible_leader_replicas: list[int] = field(default_factory=list)
+    leader_recovering: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -236,6 +240,109 @@ class CreatePartitionsResult:
 class CreatePartitionsResponse:
     results: list[CreatePartitionsResult]
     revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class IsrMember:
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(slots=True, frozen=True)
+class IsrChange:
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    in_sync_replicas: list[IsrMember]
+    recovered: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class AlterPartitionRequest:
+    broker_id: int
+    broker_epoch: int
+    partitions: list[IsrChange]
+
+
+@dataclass(slots=True, frozen=True)
+class IsrChangeResult:
+    error_code: int
+    leader: int = -1
+    leader_epoch: int = -1
+    partition_epoch: int = -1
+    in_sync_replicas: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class AlterPartitionResponse:
+    error_code: int
+    partitions: list[IsrChangeResult] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class TopicPartition:
+    topic: str
+    partition: int
+
+
+@dataclass(slots=True, frozen=True)
+class ElectLeadersRequest:
+    election_type: int
+    all: bool
+    partitions: list[TopicPartition]
+    timeout_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class ElectionResult:
+    topic: str
+    partition: int
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class ElectLeadersResponse:
+    results: list[ElectionResult]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class Reassignment:
+    topic: str
+    partition: int
+    replicas: list[int]
+
+
+@dataclass(slots=True, frozen=True)
+class AlterReassignmentsRequest:
+    partitions: list[Reassignment]
+    timeout_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class ReassignmentResult:
+    error_code: int
+    error_message: str = ""
+
+
+@dataclass(slots=True, frozen=True)
+class AlterReassignmentsResponse:
+    results: list[ReassignmentResult]
+    revision: int
+
+
+@dataclass(slots=True, frozen=True)
+class ControlledShutdownRequest:
+    broker_id: int
+    broker_epoch: int
+
+
+@dataclass(slots=True, frozen=True)
+class ControlledShutdownResponse:
+    error_code: int
+    remaining: int = -1
 
 
 @dataclass(slots=True, frozen=True)

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from hypothesis import strategies as st
 
 from barnabas.channel import messages, packing
-from protos.logstore.v1 import data_pb2, watch_pb2
+from protos.logstore.v1 import data_pb2, replication_pb2, watch_pb2
 from protos.purgatory.v1 import purgatory_pb2
 
 
@@ -37,6 +37,18 @@ CODECS = [
     ),
     Codec(messages.ReadRequest, data_pb2.ReadRequest, packing.pack_read_request, packing.scan_read_request),
     Codec(messages.ReadResponse, data_pb2.ReadResponse, packing.pack_read_response, packing.scan_read_response),
+    Codec(
+        messages.ReplicateRequest,
+        replication_pb2.ReplicateRequest,
+        packing.pack_replicate_request,
+        packing.scan_replicate_request,
+    ),
+    Codec(
+        messages.ReplicateResponse,
+        replication_pb2.ReplicateResponse,
+        packing.pack_replicate_response,
+        packing.scan_replicate_response,
+    ),
     Codec(messages.WatchRequest, watch_pb2.WatchRequest, packing.pack_watch_request, packing.scan_watch_request),
     Codec(messages.WatchResponse, watch_pb2.WatchResponse, packing.pack_watch_response, packing.scan_watch_response),
     Codec(messages.ParkRequest, purgatory_pb2.ParkRequest, packing.pack_park_request, packing.scan_park_request),

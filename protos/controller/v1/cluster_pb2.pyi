@@ -82,6 +82,10 @@ class PartitionMetadata(_message.Message):
     PARTITION_EPOCH_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
     IN_SYNC_REPLICAS_FIELD_NUMBER: _builtins.int
+    ADDING_REPLICAS_FIELD_NUMBER: _builtins.int
+    REMOVING_REPLICAS_FIELD_NUMBER: _builtins.int
+    ELIGIBLE_LEADER_REPLICAS_FIELD_NUMBER: _builtins.int
+    LEADER_RECOVERING_FIELD_NUMBER: _builtins.int
     partition: _builtins.int
     leader: _builtins.int
     """-1 while no leader is available."""
@@ -89,10 +93,22 @@ class PartitionMetadata(_message.Message):
     """Changes when and only when the leader does; a restart of the leader counts."""
     partition_epoch: _builtins.int
     """Changes with every change of the partition's state."""
+    leader_recovering: _builtins.bool
+    """The leader was elected unclean and has not said yet that its log is sound (KIP-704)."""
     @_builtins.property
     def replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def in_sync_replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def adding_replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """While the partition is being reassigned (KIP-455)."""
+
+    @_builtins.property
+    def removing_replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def eligible_leader_replicas(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Out of the ISR, and known to hold every committed record (KIP-966): they may lead when no ISR member can."""
+
     def __init__(
         self,
         *,
@@ -102,10 +118,14 @@ class PartitionMetadata(_message.Message):
         partition_epoch: _builtins.int = ...,
         replicas: _abc.Iterable[_builtins.int] | None = ...,
         in_sync_replicas: _abc.Iterable[_builtins.int] | None = ...,
+        adding_replicas: _abc.Iterable[_builtins.int] | None = ...,
+        removing_replicas: _abc.Iterable[_builtins.int] | None = ...,
+        eligible_leader_replicas: _abc.Iterable[_builtins.int] | None = ...,
+        leader_recovering: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["in_sync_replicas", b"in_sync_replicas", "leader", b"leader", "leader_epoch", b"leader_epoch", "partition", b"partition", "partition_epoch", b"partition_epoch", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adding_replicas", b"adding_replicas", "eligible_leader_replicas", b"eligible_leader_replicas", "in_sync_replicas", b"in_sync_replicas", "leader", b"leader", "leader_epoch", b"leader_epoch", "leader_recovering", b"leader_recovering", "partition", b"partition", "partition_epoch", b"partition_epoch", "removing_replicas", b"removing_replicas", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -59,6 +59,26 @@ class MembershipStub:
                 request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsRequest.SerializeToString,
                 response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsResponse.FromString,
                 _registered_method=True)
+        self.AlterPartition = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/AlterPartition',
+                request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterPartitionRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterPartitionResponse.FromString,
+                _registered_method=True)
+        self.ElectLeaders = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/ElectLeaders',
+                request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.ElectLeadersRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.ElectLeadersResponse.FromString,
+                _registered_method=True)
+        self.AlterReassignments = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/AlterReassignments',
+                request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterReassignmentsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.ControlledShutdown = channel.unary_unary(
+                '/barnabas.controller.v1.Membership/ControlledShutdown',
+                request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownResponse.FromString,
+                _registered_method=True)
         self.AllocateProducerIds = channel.unary_unary(
                 '/barnabas.controller.v1.Membership/AllocateProducerIds',
                 request_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AllocateProducerIdsRequest.SerializeToString,
@@ -101,6 +121,34 @@ class MembershipServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterPartition(self, request, context):
+        """A leader's word on its in-sync replicas (KIP-497). One is in flight per partition.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ElectLeaders(self, request, context):
+        """KIP-460.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterReassignments(self, request, context):
+        """KIP-455.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ControlledShutdown(self, request, context):
+        """A logstore is about to stop: its partitions get other leaders first. Asked again until nothing remains.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateProducerIds(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -134,6 +182,26 @@ def add_MembershipServicer_to_server(servicer, server):
                     servicer.CreatePartitions,
                     request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsRequest.FromString,
                     response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsResponse.SerializeToString,
+            ),
+            'AlterPartition': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterPartition,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterPartitionRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterPartitionResponse.SerializeToString,
+            ),
+            'ElectLeaders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectLeaders,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.ElectLeadersRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.ElectLeadersResponse.SerializeToString,
+            ),
+            'AlterReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterReassignments,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterReassignmentsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.AlterReassignmentsResponse.SerializeToString,
+            ),
+            'ControlledShutdown': grpc.unary_unary_rpc_method_handler(
+                    servicer.ControlledShutdown,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownResponse.SerializeToString,
             ),
             'AllocateProducerIds': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateProducerIds,
@@ -276,6 +344,114 @@ class Membership:
             '/barnabas.controller.v1.Membership/CreatePartitions',
             protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsRequest.SerializeToString,
             protos_dot_controller_dot_v1_dot_membership__pb2.CreatePartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterPartition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/AlterPartition',
+            protos_dot_controller_dot_v1_dot_membership__pb2.AlterPartitionRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_membership__pb2.AlterPartitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectLeaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/ElectLeaders',
+            protos_dot_controller_dot_v1_dot_membership__pb2.ElectLeadersRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_membership__pb2.ElectLeadersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/AlterReassignments',
+            protos_dot_controller_dot_v1_dot_membership__pb2.AlterReassignmentsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_membership__pb2.AlterReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ControlledShutdown(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Membership/ControlledShutdown',
+            protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_membership__pb2.ControlledShutdownResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,14 @@ class MembershipStub:
     AlterConfigs: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterConfigsRequest, _membership_pb2.AlterConfigsResponse]
     """Topics' configs (KIP-339) and those that brokers may change while they run (KIP-226)."""
     CreatePartitions: _grpc.UnaryUnaryMultiCallable[_membership_pb2.CreatePartitionsRequest, _membership_pb2.CreatePartitionsResponse]
+    AlterPartition: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterPartitionRequest, _membership_pb2.AlterPartitionResponse]
+    """A leader's word on its in-sync replicas (KIP-497). One is in flight per partition."""
+    ElectLeaders: _grpc.UnaryUnaryMultiCallable[_membership_pb2.ElectLeadersRequest, _membership_pb2.ElectLeadersResponse]
+    """KIP-460."""
+    AlterReassignments: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AlterReassignmentsRequest, _membership_pb2.AlterReassignmentsResponse]
+    """KIP-455."""
+    ControlledShutdown: _grpc.UnaryUnaryMultiCallable[_membership_pb2.ControlledShutdownRequest, _membership_pb2.ControlledShutdownResponse]
+    """A logstore is about to stop: its partitions get other leaders first. Asked again until nothing remains."""
     AllocateProducerIds: _grpc.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]
 
 @_typing.type_check_only
@@ -52,6 +60,14 @@ class MembershipAsyncStub(MembershipStub):
     AlterConfigs: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterConfigsRequest, _membership_pb2.AlterConfigsResponse]  # type: ignore[assignment]
     """Topics' configs (KIP-339) and those that brokers may change while they run (KIP-226)."""
     CreatePartitions: _aio.UnaryUnaryMultiCallable[_membership_pb2.CreatePartitionsRequest, _membership_pb2.CreatePartitionsResponse]  # type: ignore[assignment]
+    AlterPartition: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterPartitionRequest, _membership_pb2.AlterPartitionResponse]  # type: ignore[assignment]
+    """A leader's word on its in-sync replicas (KIP-497). One is in flight per partition."""
+    ElectLeaders: _aio.UnaryUnaryMultiCallable[_membership_pb2.ElectLeadersRequest, _membership_pb2.ElectLeadersResponse]  # type: ignore[assignment]
+    """KIP-460."""
+    AlterReassignments: _aio.UnaryUnaryMultiCallable[_membership_pb2.AlterReassignmentsRequest, _membership_pb2.AlterReassignmentsResponse]  # type: ignore[assignment]
+    """KIP-455."""
+    ControlledShutdown: _aio.UnaryUnaryMultiCallable[_membership_pb2.ControlledShutdownRequest, _membership_pb2.ControlledShutdownResponse]  # type: ignore[assignment]
+    """A logstore is about to stop: its partitions get other leaders first. Asked again until nothing remains."""
     AllocateProducerIds: _aio.UnaryUnaryMultiCallable[_membership_pb2.AllocateProducerIdsRequest, _membership_pb2.AllocateProducerIdsResponse]  # type: ignore[assignment]
 
 class MembershipServicer(metaclass=_abc_1.ABCMeta):
@@ -91,6 +107,38 @@ class MembershipServicer(metaclass=_abc_1.ABCMeta):
         request: _membership_pb2.CreatePartitionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_membership_pb2.CreatePartitionsResponse, _abc.Awaitable[_membership_pb2.CreatePartitionsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterPartition(
+        self,
+        request: _membership_pb2.AlterPartitionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.AlterPartitionResponse, _abc.Awaitable[_membership_pb2.AlterPartitionResponse]]:
+        """A leader's word on its in-sync replicas (KIP-497). One is in flight per partition."""
+
+    @_abc_1.abstractmethod
+    def ElectLeaders(
+        self,
+        request: _membership_pb2.ElectLeadersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.ElectLeadersResponse, _abc.Awaitable[_membership_pb2.ElectLeadersResponse]]:
+        """KIP-460."""
+
+    @_abc_1.abstractmethod
+    def AlterReassignments(
+        self,
+        request: _membership_pb2.AlterReassignmentsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.AlterReassignmentsResponse, _abc.Awaitable[_membership_pb2.AlterReassignmentsResponse]]:
+        """KIP-455."""
+
+    @_abc_1.abstractmethod
+    def ControlledShutdown(
+        self,
+        request: _membership_pb2.ControlledShutdownRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_membership_pb2.ControlledShutdownResponse, _abc.Awaitable[_membership_pb2.ControlledShutdownResponse]]:
+        """A logstore is about to stop: its partitions get other leaders first. Asked again until nothing remains."""
 
     @_abc_1.abstractmethod
     def AllocateProducerIds(
