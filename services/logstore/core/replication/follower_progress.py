@@ -1,0 +1,50 @@
+"""What a leader knows of one follower, by its fetches alone (Kafka's `cluster.Replica`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEVER_MS = -(2**62)
+UNKNOWN_OFFSET = -1
+UNKNOWN_BROKER_EPOCH = -1
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """`last_caught_up_ms` is the latest time at which the follower had everything that the leader had then."""
+
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    last_caught_up_ms: int = NEVER_MS
+    last_fetch_ms: int = NEVER_MS
+    leader_end_at_last_fetch: int = UNKNOWN_OFFSET
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+
+    def fetched(
+        self, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, broker_epoch: int, now_ms: int
+    ) -> None:
+        """A fetch from `fetch_offset` says that the follower has written everything below it.
+
+        A follower that reads to the leader's end is caught up now. One that reaches the end of the time of its last
+        fetch was caught up then: under steady load nobody ever reads to the present end.
+        """
+        if fetch_offset >= leader_log_end_offset:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        elif fetch_offset >= self.leader_end_at_last_fetch:
+            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = fetch_offset
+        self.log_start_offset = log_start_offset
+        self.last_fetch_ms = now_ms
+        self.leader_end_at_last_fetch = leader_log_end_offset
+        self.broker_epoch = broker_epoch
+
+    def is_caught_up(self, leader_log_end_offset: int, lag_ms_max: int, now_ms: int) -> bool:
+        """At the leader's end, or there within the last `replica.lag.time.max.ms`."""
+        return self.log_end_offset == leader_log_end_offset or now_ms - self.last_caught_up_ms <= lag_ms_max
+
+    @classmethod
+    def of_new_epoch(cls, *, in_sync: bool, leader_log_end_offset: int, now_ms: int) -> FollowerProgress:
+        """A member of the ISR has `replica.lag.time.max.ms` from the begin of a leader epoch to prove itself."""
+        if not in_sync:
+            return cls()
+        return cls(last_caught_up_ms=now_ms, last_fetch_ms=now_ms, leader_end_at_last_fetch=leader_log_end_offset)

@@ -1,0 +1,72 @@
+"""Who is in sync, as a partition's leader sees it: the committed ISR, and at most one change that is being asked for.
+
+KIP-497: a member that is about to join counts for the high watermark at once, one that is about to leave counts until
+the controller has committed that; so the watermark never moves past a record that a member of either set lacks. An
+answer that is lost or late leaves the change pending: it is asked for again until the controller says what holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from barnabas.wire.errors import ErrorCode
+
+# The controller has not done it, and will not: what was pending never was (correctness: everything else may have been).
+_NOT_DONE = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+
+class IsrAnswer(Enum):
+    COMMITTED = "the change holds, or the state that came instead"
+    RETRY = "nothing is known of it: ask again"
+    REVERTED = "the controller refused, and the change is given up"
+
+
+@dataclass(slots=True, frozen=True)
+class PendingIsr:
+    members: tuple[int, ...]
+    is_expansion: bool
+
+
+class InSyncReplicas:
+    __slots__ = ("committed", "pending")
+
+    def __init__(self) -> None:
+        self.committed: tuple[int, ...] = ()
+        self.pending: PendingIsr | None = None
+
+    @property
+    def maximal(self) -> tuple[int, ...]:
+        """The committed ISR and whoever is about to join it."""
+        if self.pending is not None and self.pending.is_expansion:
+            return self.pending.members
+        return self.committed
+
+    def commit(self, members: Sequence[int]) -> None:
+        """The controller's word under a newer partition epoch: whatever was pending is decided."""
+        self.committed = tuple(members)
+        self.pending = None
+
+    def propose_expansion(self, node_id: int) -> bool:
+        """Ask for `node_id` to join. False while another change is pending, or when it is a member."""
+        if self.pending is not None or node_id in self.committed:
+            return False
+        self.pending = PendingIsr((*self.committed, node_id), True)
+        return True
+
+    def propose_shrink(self, leaving: Sequence[int]) -> bool:
+        """Ask for `leaving` to leave, which must not be everybody. False while another change is pending."""
+        staying = tuple(node_id for node_id in self.committed if node_id not in leaving)
+        if self.pending is not None or staying == self.committed:
+            return False
+        assert staying, "a leader never leaves its own ISR"
+        self.pending = PendingIsr(staying, False)
+        return True
+
+    def on_error(self, error: ErrorCode) -> IsrAnswer:
+        """The controller's refusal of the pending change; a state that it tells goes to `commit` instead."""
+        if error in _NOT_DONE:
+            self.pending = None
+            return IsrAnswer.REVERTED
+        return IsrAnswer.RETRY
