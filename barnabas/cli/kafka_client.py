@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import TypeVar
 
-from barnabas.cli.compression import decompress
+from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Buffer
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response, api_key_of
@@ -31,7 +31,7 @@ from barnabas.wire.messages.metadata import (
 )
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from barnabas.wire.primitives import MalformedFrame
-from barnabas.wire.record_batch import HEADER_BYTES, Record, build_batch, decode_payload, iterate_headers
+from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, build_batch, decode_payload, iterate_headers
 
 CLIENT_ID = "barnabas-cli"
 RETRY_SECONDS = 0.1
@@ -222,4 +222,16 @@ def decode_batches(buffer: bytes | bytearray | memoryview) -> Iterator[Record]:
     for position, header in iterate_headers(view):
         if not header.is_control:
             payload = view[position + HEADER_BYTES : position + header.size_bytes]
-            yield from decode_payload(header, decompress(header.compression, payload))
+            yield from decode_payload(header, _opened(header.compression, payload))
+
+
+def _opened(compression: int, payload: memoryview) -> Buffer:
+    if compression == Compression.NONE:
+        return payload
+    # Only here: every other command of the CLI does without the codecs.
+    from barnabas.runtime.compression import decompress
+
+    opened = decompress(compression, payload, DECOMPRESSED_BYTES_MAX)
+    if opened is None:
+        raise MalformedFrame(f"a batch that its codec {compression} can't read")
+    return opened

@@ -7,14 +7,16 @@ controllers, and have none.
 Two facts of a key are apart: what is known of it, and whether it is served.
 
 - Known: `barnabas.wire.messages` has its module, which reads and writes every version of the row.
-- Served: `services/gateway/core/handlers` has its handler, and ApiVersions tells it.
+- Served: `services/gateway/core/handlers` has its handler, and ApiVersions tells it. Until then the row says what the
+  key waits for.
 
-To serve a key, write `SERVED` into its row and its handler into `HANDLERS`; a test holds the two equal.
+To serve a key, write `State.SERVED` into its row and its handler into `HANDLERS`, and run `scripts/protocol`, which
+tells it to `docs/protocol.md` and to the key's module. Tests hold all of these to each other.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Final
 
 from barnabas.wire.schema import Versions
@@ -22,12 +24,27 @@ from barnabas.wire.schema import Versions
 NEVER: Final = 1 << 15
 """A version that no int16 reaches: for keys that have no flexible version."""
 
-SERVED: Final = True
+
+class State(Enum):
+    """Whether a key is served, and if not, what has to be there first."""
+
+    SERVED = "served"
+    ADMINISTRATION = "the administration of logs, partitions and configurations"
+    GROUPS = "the group coordinator"
+    TRANSACTIONS = "the transaction coordinator"
+    SECURITY = "authentication and authorization"
+    QUOTAS = "quotas that clients can change"
+    PLACEMENT = "elections, reassignments and features on demand"
+    TELEMETRY = "metrics that clients push"
+    SHARE_GROUPS = "share groups"
+    STREAMS_GROUPS = "streams groups"
+    QUORUM = "nothing: cluster state is in etcd, and there is no KRaft quorum to look at or to change"
+    INTERNAL = "nothing: brokers and controllers alone have it"
 
 
 class ApiKey(IntEnum):
-    """One row a key: number, first flexible version, versions that Kafka 4.3 offers, `SERVED` where there is a handler,
-    and the versions that have a schema where those are more than Kafka offers.
+    """One row a key: number, first flexible version, versions that Kafka 4.3 offers, its state, and the versions that
+    have a schema where those are more than Kafka offers.
 
     `version_min` and `version_max` are what Kafka offers, and what a handler has to serve. `advertised_min` is the
     first version that ApiVersions tells, `version_min` but for Produce, which is told from 0 as in Kafka (KAFKA-18659:
@@ -37,7 +54,7 @@ class ApiKey(IntEnum):
     flexible_from: int
     version_min: int
     version_max: int
-    is_served: bool
+    state: State
     schema_versions: Versions
 
     def __new__(
@@ -45,110 +62,110 @@ class ApiKey(IntEnum):
         number: int,
         flexible_from: int = NEVER,
         offered: str = "none",
-        is_served: bool = False,
+        state: State = State.INTERNAL,
         schema: str | None = None,
     ) -> ApiKey:
         member = int.__new__(cls, number)
         member._value_ = number
         member.flexible_from = flexible_from
         member.version_min, member.version_max = Versions.parse(offered)
-        member.is_served = is_served
+        member.state = state
         member.schema_versions = Versions.parse(schema or offered)
         return member
 
-    PRODUCE = 0, 9, "3-13", SERVED, "0-13"
-    FETCH = 1, 12, "4-18", SERVED
-    LIST_OFFSETS = 2, 6, "1-11", SERVED
-    METADATA = 3, 9, "0-13", SERVED
+    PRODUCE = 0, 9, "3-13", State.SERVED, "0-13"
+    FETCH = 1, 12, "4-18", State.SERVED, "0-18"
+    LIST_OFFSETS = 2, 6, "1-11", State.SERVED
+    METADATA = 3, 9, "0-13", State.SERVED
     LEADER_AND_ISR = 4, 4
     STOP_REPLICA = 5, 2
     UPDATE_METADATA = 6, 6
     CONTROLLED_SHUTDOWN = 7, 3
-    OFFSET_COMMIT = 8, 8, "2-10"
-    OFFSET_FETCH = 9, 6, "1-10"
-    FIND_COORDINATOR = 10, 3, "0-6", SERVED
-    JOIN_GROUP = 11, 6, "0-9"
-    HEARTBEAT = 12, 4, "0-4"
-    LEAVE_GROUP = 13, 4, "0-5"
-    SYNC_GROUP = 14, 4, "0-5"
-    DESCRIBE_GROUPS = 15, 5, "0-6"
-    LIST_GROUPS = 16, 3, "0-5"
-    SASL_HANDSHAKE = 17, NEVER, "0-1"
-    API_VERSIONS = 18, 3, "0-4", SERVED
-    CREATE_TOPICS = 19, 5, "2-7", SERVED
-    DELETE_TOPICS = 20, 4, "1-6", SERVED
-    DELETE_RECORDS = 21, 2, "0-2"
-    INIT_PRODUCER_ID = 22, 2, "0-5", SERVED, "0-6"
-    OFFSET_FOR_LEADER_EPOCH = 23, 4, "2-4"
-    ADD_PARTITIONS_TO_TXN = 24, 3, "0-5"
-    ADD_OFFSETS_TO_TXN = 25, 3, "0-4"
-    END_TXN = 26, 3, "0-5"
-    WRITE_TXN_MARKERS = 27, 1, "1-2"
-    TXN_OFFSET_COMMIT = 28, 3, "0-5"
-    DESCRIBE_ACLS = 29, 2, "1-3"
-    CREATE_ACLS = 30, 2, "1-3"
-    DELETE_ACLS = 31, 2, "1-3"
-    DESCRIBE_CONFIGS = 32, 4, "1-4"
-    ALTER_CONFIGS = 33, 2, "0-2"
-    ALTER_REPLICA_LOG_DIRS = 34, 2, "1-2"
-    DESCRIBE_LOG_DIRS = 35, 2, "1-5"
-    SASL_AUTHENTICATE = 36, 2, "0-2"
-    CREATE_PARTITIONS = 37, 2, "0-3"
-    CREATE_DELEGATION_TOKEN = 38, 2, "1-3"
-    RENEW_DELEGATION_TOKEN = 39, 2, "1-2"
-    EXPIRE_DELEGATION_TOKEN = 40, 2, "1-2"
-    DESCRIBE_DELEGATION_TOKEN = 41, 2, "1-3"
-    DELETE_GROUPS = 42, 2, "0-2"
-    ELECT_LEADERS = 43, 2, "0-2"
-    INCREMENTAL_ALTER_CONFIGS = 44, 1, "0-1"
-    ALTER_PARTITION_REASSIGNMENTS = 45, 0, "0-1"
-    LIST_PARTITION_REASSIGNMENTS = 46, 0, "0"
-    OFFSET_DELETE = 47, NEVER, "0"
-    DESCRIBE_CLIENT_QUOTAS = 48, 1, "0-1"
-    ALTER_CLIENT_QUOTAS = 49, 1, "0-1"
-    DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, "0"
-    ALTER_USER_SCRAM_CREDENTIALS = 51, 0, "0"
+    OFFSET_COMMIT = 8, 8, "2-10", State.GROUPS
+    OFFSET_FETCH = 9, 6, "1-10", State.GROUPS
+    FIND_COORDINATOR = 10, 3, "0-6", State.SERVED
+    JOIN_GROUP = 11, 6, "0-9", State.GROUPS
+    HEARTBEAT = 12, 4, "0-4", State.GROUPS
+    LEAVE_GROUP = 13, 4, "0-5", State.GROUPS
+    SYNC_GROUP = 14, 4, "0-5", State.GROUPS
+    DESCRIBE_GROUPS = 15, 5, "0-6", State.GROUPS
+    LIST_GROUPS = 16, 3, "0-5", State.GROUPS
+    SASL_HANDSHAKE = 17, NEVER, "0-1", State.SECURITY
+    API_VERSIONS = 18, 3, "0-4", State.SERVED
+    CREATE_TOPICS = 19, 5, "2-7", State.SERVED
+    DELETE_TOPICS = 20, 4, "1-6", State.SERVED
+    DELETE_RECORDS = 21, 2, "0-2", State.ADMINISTRATION
+    INIT_PRODUCER_ID = 22, 2, "0-5", State.SERVED, "0-6"
+    OFFSET_FOR_LEADER_EPOCH = 23, 4, "2-4", State.ADMINISTRATION
+    ADD_PARTITIONS_TO_TXN = 24, 3, "0-5", State.TRANSACTIONS
+    ADD_OFFSETS_TO_TXN = 25, 3, "0-4", State.TRANSACTIONS
+    END_TXN = 26, 3, "0-5", State.TRANSACTIONS
+    WRITE_TXN_MARKERS = 27, 1, "1-2", State.TRANSACTIONS
+    TXN_OFFSET_COMMIT = 28, 3, "0-5", State.TRANSACTIONS
+    DESCRIBE_ACLS = 29, 2, "1-3", State.SECURITY
+    CREATE_ACLS = 30, 2, "1-3", State.SECURITY
+    DELETE_ACLS = 31, 2, "1-3", State.SECURITY
+    DESCRIBE_CONFIGS = 32, 4, "1-4", State.ADMINISTRATION
+    ALTER_CONFIGS = 33, 2, "0-2", State.ADMINISTRATION
+    ALTER_REPLICA_LOG_DIRS = 34, 2, "1-2", State.ADMINISTRATION
+    DESCRIBE_LOG_DIRS = 35, 2, "1-5", State.ADMINISTRATION
+    SASL_AUTHENTICATE = 36, 2, "0-2", State.SECURITY
+    CREATE_PARTITIONS = 37, 2, "0-3", State.ADMINISTRATION
+    CREATE_DELEGATION_TOKEN = 38, 2, "1-3", State.SECURITY
+    RENEW_DELEGATION_TOKEN = 39, 2, "1-2", State.SECURITY
+    EXPIRE_DELEGATION_TOKEN = 40, 2, "1-2", State.SECURITY
+    DESCRIBE_DELEGATION_TOKEN = 41, 2, "1-3", State.SECURITY
+    DELETE_GROUPS = 42, 2, "0-2", State.GROUPS
+    ELECT_LEADERS = 43, 2, "0-2", State.PLACEMENT
+    INCREMENTAL_ALTER_CONFIGS = 44, 1, "0-1", State.ADMINISTRATION
+    ALTER_PARTITION_REASSIGNMENTS = 45, 0, "0-1", State.PLACEMENT
+    LIST_PARTITION_REASSIGNMENTS = 46, 0, "0", State.PLACEMENT
+    OFFSET_DELETE = 47, NEVER, "0", State.GROUPS
+    DESCRIBE_CLIENT_QUOTAS = 48, 1, "0-1", State.QUOTAS
+    ALTER_CLIENT_QUOTAS = 49, 1, "0-1", State.QUOTAS
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50, 0, "0", State.SECURITY
+    ALTER_USER_SCRAM_CREDENTIALS = 51, 0, "0", State.SECURITY
     VOTE = 52, 0
     BEGIN_QUORUM_EPOCH = 53, 1
     END_QUORUM_EPOCH = 54, 1
-    DESCRIBE_QUORUM = 55, 0, "0-2"
-    ALTER_PARTITION = 56, 2
-    UPDATE_FEATURES = 57, 0, "0-2"
+    DESCRIBE_QUORUM = 55, 0, "0-2", State.QUORUM
+    ALTER_PARTITION = 56, 0
+    UPDATE_FEATURES = 57, 0, "0-2", State.PLACEMENT
     ENVELOPE = 58, 0
     FETCH_SNAPSHOT = 59, 0
-    DESCRIBE_CLUSTER = 60, 0, "0-2", SERVED
-    DESCRIBE_PRODUCERS = 61, 0, "0"
+    DESCRIBE_CLUSTER = 60, 0, "0-2", State.SERVED
+    DESCRIBE_PRODUCERS = 61, 0, "0", State.ADMINISTRATION
     BROKER_REGISTRATION = 62, 0
     BROKER_HEARTBEAT = 63, 0
-    UNREGISTER_BROKER = 64, 0, "0"
-    DESCRIBE_TRANSACTIONS = 65, 0, "0"
-    LIST_TRANSACTIONS = 66, 0, "0-2"
+    UNREGISTER_BROKER = 64, 0, "0", State.PLACEMENT
+    DESCRIBE_TRANSACTIONS = 65, 0, "0", State.TRANSACTIONS
+    LIST_TRANSACTIONS = 66, 0, "0-2", State.TRANSACTIONS
     ALLOCATE_PRODUCER_IDS = 67, 0
-    CONSUMER_GROUP_HEARTBEAT = 68, 0, "0-1"
-    CONSUMER_GROUP_DESCRIBE = 69, 0, "0-1"
+    CONSUMER_GROUP_HEARTBEAT = 68, 0, "0-1", State.GROUPS
+    CONSUMER_GROUP_DESCRIBE = 69, 0, "0-1", State.GROUPS
     CONTROLLER_REGISTRATION = 70, 0
-    GET_TELEMETRY_SUBSCRIPTIONS = 71, 0, "0"
-    PUSH_TELEMETRY = 72, 0, "0"
+    GET_TELEMETRY_SUBSCRIPTIONS = 71, 0, "0", State.TELEMETRY
+    PUSH_TELEMETRY = 72, 0, "0", State.TELEMETRY
     ASSIGN_REPLICAS_TO_DIRS = 73, 0
-    LIST_CONFIG_RESOURCES = 74, 0, "0-1"
-    DESCRIBE_TOPIC_PARTITIONS = 75, 0, "0"
-    SHARE_GROUP_HEARTBEAT = 76, 1, "1"
-    SHARE_GROUP_DESCRIBE = 77, 1, "1"
-    SHARE_FETCH = 78, 1, "1-2"
-    SHARE_ACKNOWLEDGE = 79, 1, "1-2"
-    ADD_RAFT_VOTER = 80, 0, "0-1"
-    REMOVE_RAFT_VOTER = 81, 0, "0"
+    LIST_CONFIG_RESOURCES = 74, 0, "0-1", State.ADMINISTRATION
+    DESCRIBE_TOPIC_PARTITIONS = 75, 0, "0", State.ADMINISTRATION
+    SHARE_GROUP_HEARTBEAT = 76, 0, "1", State.SHARE_GROUPS
+    SHARE_GROUP_DESCRIBE = 77, 0, "1", State.SHARE_GROUPS
+    SHARE_FETCH = 78, 0, "1-2", State.SHARE_GROUPS
+    SHARE_ACKNOWLEDGE = 79, 0, "1-2", State.SHARE_GROUPS
+    ADD_RAFT_VOTER = 80, 0, "0-1", State.QUORUM
+    REMOVE_RAFT_VOTER = 81, 0, "0", State.QUORUM
     UPDATE_RAFT_VOTER = 82, 0
-    INITIALIZE_SHARE_GROUP_STATE = 83, 0, "0"
-    READ_SHARE_GROUP_STATE = 84, 0, "0"
-    WRITE_SHARE_GROUP_STATE = 85, 0, "0-1"
-    DELETE_SHARE_GROUP_STATE = 86, 0, "0"
-    READ_SHARE_GROUP_STATE_SUMMARY = 87, 0, "0-1"
-    STREAMS_GROUP_HEARTBEAT = 88, 0, "0"
-    STREAMS_GROUP_DESCRIBE = 89, 0, "0"
-    DESCRIBE_SHARE_GROUP_OFFSETS = 90, 0, "0-1"
-    ALTER_SHARE_GROUP_OFFSETS = 91, 0, "0"
-    DELETE_SHARE_GROUP_OFFSETS = 92, 0, "0"
+    INITIALIZE_SHARE_GROUP_STATE = 83, 0, "0", State.SHARE_GROUPS
+    READ_SHARE_GROUP_STATE = 84, 0, "0", State.SHARE_GROUPS
+    WRITE_SHARE_GROUP_STATE = 85, 0, "0-1", State.SHARE_GROUPS
+    DELETE_SHARE_GROUP_STATE = 86, 0, "0", State.SHARE_GROUPS
+    READ_SHARE_GROUP_STATE_SUMMARY = 87, 0, "0-1", State.SHARE_GROUPS
+    STREAMS_GROUP_HEARTBEAT = 88, 0, "0", State.STREAMS_GROUPS
+    STREAMS_GROUP_DESCRIBE = 89, 0, "0", State.STREAMS_GROUPS
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90, 0, "0-1", State.SHARE_GROUPS
+    ALTER_SHARE_GROUP_OFFSETS = 91, 0, "0", State.SHARE_GROUPS
+    DELETE_SHARE_GROUP_OFFSETS = 92, 0, "0", State.SHARE_GROUPS
 
     @property
     def api_name(self) -> str:
@@ -164,6 +181,10 @@ class ApiKey(IntEnum):
     def is_offered_to_clients(self) -> bool:
         """Whether a broker of Kafka 4.3 has it on the listeners of its clients."""
         return self.version_max >= self.version_min
+
+    @property
+    def is_served(self) -> bool:
+        return self.state is State.SERVED
 
     def is_flexible(self, version: int) -> bool:
         """Whether this version has compact lengths and tagged fields (KIP-482)."""

@@ -7,6 +7,8 @@ effects, and sends what the core says. One turn of the host:
         core.on_exchange(stream_id, message)       # or on_read, on_watch; decoded messages of the data channel
     for session_id, command in commands:
         core.on_control(session_id, command)       # answered in Outgoing.controls, in order
+    for call_id, request in calls:
+        core.on_administration(call_id, request)   # answered in Outgoing.administration, in any order; False: refused
     core.step(now_ms, wall_ms)                     # control first and whole, then a bounded piece of data work
     for effect in core.take_effects():             # reads, writes, flushes: carried out now or on an IO worker, ...
         core.on_io_done(effect, outcome)           # ... reported as bytes or DiskError, now or in any later turn
@@ -29,28 +31,22 @@ When `all_directories_offline`, stop uncleanly: nothing can be served any more.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from barnabas.channel.credits import CreditPool
-from barnabas.channel.messages import (
-    Append,
-    ExchangeRequest,
-    Hello,
-    OffsetQuery,
-    ReadRequest,
-    StateQuery,
-    WatchRequest,
-    Welcome,
-)
+from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
+from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ControlRequest
+from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.administration.dispatch import Administration
 from services.logstore.core.appends import Appends
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.control import Control
+from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from services.logstore.core.outbox import Outbox, Outgoing
@@ -58,7 +54,6 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.batch_search import Decompress
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FindRecordEffect,
@@ -69,7 +64,6 @@ from services.logstore.core.storage.effects import (
     WriteEffect,
 )
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.streams import ExchangeStream, PendingRead, ReadStream, Stream, WatchStream
 from services.logstore.core.watches import Watches
 
 TICK_MS = FLUSH_CHECK_MS
@@ -98,7 +92,7 @@ class LogstoreCore:
         config: LogstoreConfig,
         directories: Sequence[LogDirectory],
         loaded: Sequence[OpenedPartition],
-        decompress: Decompress,
+        codecs: Codecs,
     ) -> None:
         """`loaded` is what `LogDirectory.load` found in all of `directories`, less what was set aside."""
         self._config = config
@@ -111,12 +105,21 @@ class LogstoreCore:
         self._housekeeping = Housekeeping(self._replicas, self._directories, self._checkpoints, self._outbox)
         self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox)
         self._reads = Reads(self._replicas, self._outbox)
-        self._queries = Queries(self._replicas, self._outbox, decompress)
+        self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         self._control = Control(
             self._replicas, self._directories, self._checkpoints, self._watches, self._outbox, self._fail_pending
         )
-        self._data_inbox: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
-        self._streams: dict[int, Stream] = {}
+        self._data_inbox = DataInbox(
+            config,
+            self._replicas,
+            self._credits,
+            self._outbox,
+            self._appends,
+            self._reads,
+            self._queries,
+            self._watches,
+        )
+        self._administration = Administration(self._replicas, self._outbox)
         self._effects_in_flight = 0
         self._is_stopping = False
         for opened in loaded:
@@ -132,33 +135,9 @@ class LogstoreCore:
         """All control commands that have come, then a bounded piece of the data work that has."""
         self._control.step(now_ms)
         self._act_on_disk_failures()
-        self._data_step(wall_ms)
+        self._administration.step(now_ms)
+        self._data_inbox.step(wall_ms)
         self._act_on_disk_failures()
-
-    def _data_step(self, wall_ms: int) -> None:
-        requests_left, bytes_left = self._config.step_requests_max, self._config.step_bytes_max
-        inbox = self._data_inbox
-        while inbox and requests_left > 0 and bytes_left > 0:
-            waiting = inbox.popleft()
-            if isinstance(waiting, PendingRead):
-                requests_left -= max(1, self._reads.plan(waiting, requests_left))
-                if not waiting.is_planned:
-                    inbox.appendleft(waiting)
-                continue
-            stream, request = waiting
-            requests_left -= 1
-            if stream.closed:
-                continue
-            match request:
-                case Append():
-                    bytes_left -= len(request.records)
-                    self._appends.append(stream, request, wall_ms)
-                case OffsetQuery():
-                    self._queries.query_offset(stream, request)
-                case StateQuery():
-                    self._queries.query_state(stream, request)
-                case _:
-                    assert_never(request)
 
     @property
     def partitions(self) -> list[Partition]:
@@ -172,7 +151,7 @@ class LogstoreCore:
     @property
     def has_work(self) -> bool:
         """Requests wait that the last step did not get to."""
-        return bool(self._data_inbox) or self._control.has_work
+        return len(self._data_inbox) > 0 or self._control.has_work or self._administration.has_work
 
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
@@ -190,71 +169,15 @@ class LogstoreCore:
 
     def on_exchange(self, stream_id: int, request: ExchangeRequest) -> None:
         """A message of a processor on the Exchange stream."""
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            stream = self._streams[stream_id] = ExchangeStream(stream_id)
-        assert isinstance(stream, ExchangeStream)
-        if stream.closed:
-            return
-        if request.hello is not None:
-            welcome = self._greet(stream, request.hello)
-            if welcome is None:
-                return
-            response = self._outbox.exchange_response(stream)
-            response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
-        appends = request.appends
-        request_count = len(appends) + len(request.offset_queries) + len(request.state_queries)
-        if not request_count:
-            return
-        byte_count = sum([len(append.records) for append in appends])
-        if not self._admit(stream, request_count, byte_count):
-            return
-        if self._is_stopping:
-            self._appends.refuse_all(stream, appends)
-        else:
-            self._data_inbox.extend([(stream, append) for append in appends])
-        self._data_inbox.extend([(stream, query) for query in request.offset_queries])
-        self._data_inbox.extend([(stream, query) for query in request.state_queries])
+        self._data_inbox.on_exchange(stream_id, request)
 
     def on_read(self, stream_id: int, request: ReadRequest) -> None:
         """A message of a processor on the Read stream."""
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            stream = self._streams[stream_id] = ReadStream(stream_id)
-        assert isinstance(stream, ReadStream)
-        if stream.closed:
-            return
-        if request.hello is not None:
-            welcome = self._greet(stream, request.hello)
-            if welcome is None:
-                return
-            response = self._outbox.read_response(stream)
-            response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
-        for request_id in request.cancels:
-            self._reads.cancel(stream, request_id)
-        if request.reads and self._admit(stream, len(request.reads), 0):
-            self._data_inbox.extend([self._reads.accept(stream, read) for read in request.reads])
+        self._data_inbox.on_read(stream_id, request)
 
     def on_watch(self, stream_id: int, request: WatchRequest) -> None:
         """A message of a purgatory pod on the Watch stream."""
-        stream = self._streams.get(stream_id)
-        if stream is None:
-            stream = self._streams[stream_id] = WatchStream(stream_id)
-        assert isinstance(stream, WatchStream)
-        if stream.closed:
-            return
-        if request.hello is not None:
-            welcome = self._greet(stream, request.hello)
-            if welcome is None:
-                return
-            self._outbox.watch_response(stream).welcome = welcome
-        if not stream.greeted:
-            self._close(stream, "the first message is no hello")
-            return
-        for watched in request.unwatches:
-            self._watches.unwatch(stream, watched)
-        for watched in request.watches:
-            self._watches.watch(stream, watched)
+        self._data_inbox.on_watch(stream_id, request)
 
     def on_control(self, session_id: int, request: ControlRequest) -> None:
         """A command of the controller; it is carried out at the begin of the next step."""
@@ -266,52 +189,21 @@ class LogstoreCore:
 
     def on_stream_closed(self, stream_id: int) -> None:
         """A stream is gone. What it asked for and is not begun is dropped; what is appended stays appended."""
-        stream = self._streams.pop(stream_id, None)
-        if stream is None:
-            return
-        stream.closed = True
-        self._credits.close_stream(stream_id)
-        match stream:
-            case ReadStream():
-                self._reads.close(stream)
-            case WatchStream():
-                self._watches.close(stream)
-            case ExchangeStream():
-                pass
-            case _:
-                assert_never(stream)
+        self._data_inbox.on_stream_closed(stream_id)
+
+    def on_administration(self, call_id: int, request: AdministrationRequest) -> bool:
+        """A gateway's call; answered in `Outgoing.administration`. False: it is refused, and nothing has been done."""
+        return not self._is_stopping and self._administration.on_call(call_id, request)
+
+    def on_administration_cancelled(self, call_id: int) -> None:
+        """The caller is gone, or was answered: no answer is sent any more."""
+        self._administration.on_cancelled(call_id)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the clock."""
         self._housekeeping.tick(now_ms)
+        self._administration.poke()
         self._act_on_disk_failures()
-
-    # --- the conversation of a stream --------------------------------------------------------------------------------
-
-    def _greet(self, stream: Stream, hello: Hello) -> Welcome | None:
-        if stream.greeted:
-            self._close(stream, "a second hello")
-            return None
-        if hello.cluster_id not in ("", self._config.cluster_id):
-            self._close(stream, f"cluster {hello.cluster_id} is not this one, {self._config.cluster_id}")
-            return None
-        stream.greeted = True
-        return Welcome(self._config.node_id, self._replicas.broker_epoch)
-
-    def _admit(self, stream: Stream, request_count: int, byte_count: int) -> bool:
-        """Requests need a hello before and credit for them; who breaks that is broken, and loses the stream."""
-        if not stream.greeted:
-            self._close(stream, "the first message is no hello")
-            return False
-        if not self._credits.received(stream.stream_id, request_count, byte_count):
-            self._close(stream, "more requests than there was credit for")
-            return False
-        return True
-
-    def _close(self, stream: Stream, reason: str) -> None:
-        """Have the host end a stream; it reports the end by `on_stream_closed` like any other."""
-        stream.closed = True
-        self._outbox.close(stream.stream_id, reason)
 
     # --- disks -------------------------------------------------------------------------------------------------------
 
@@ -392,11 +284,13 @@ class LogstoreCore:
     def begin_stopping(self) -> None:
         """Refuse appends that come from now on (they are certainly not written); finish everything else."""
         self._is_stopping = True
+        self._data_inbox.refuses_appends = True
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be done, and nothing is under way."""
-        return not self._data_inbox and self._control.is_idle and not self._effects_in_flight
+        is_working = len(self._data_inbox) > 0 or self._administration.has_work
+        return not is_working and self._control.is_idle and not self._effects_in_flight
 
     def take_closing_flushes(self) -> list[StorageEffect]:
         """The last effects of a clean stop, while idle: everything that is not durable yet."""

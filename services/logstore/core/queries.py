@@ -10,13 +10,13 @@ from collections import deque
 from dataclasses import dataclass
 
 from barnabas.channel.messages import OffsetAnswer, OffsetQuery, StateAnswer, StateQuery
+from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.reads import READ_COMMITTED
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.batch_search import Decompress
 from services.logstore.core.storage.effects import FindRecordEffect
 from services.logstore.core.storage.timestamp_lookup import LATEST, LookupEffect, TimestampLookup
 from services.logstore.core.streams import ExchangeStream

@@ -17,6 +17,7 @@ from typing import Final
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.runtime.compression import CODECS
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.registration import Registration
@@ -28,7 +29,6 @@ from services.logstore.core.storage.checkpoints import uuid_to_text
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.data_listener import DATA_SERVICE, WATCH_SERVICE, DataListener
-from services.logstore.shell.decompression import decompress
 from services.logstore.shell.io_workers import IoWorkers
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, allow_open_files, load_directories
 from services.logstore.shell.loop import LogstoreLoop
@@ -147,7 +147,7 @@ class LogstoreNode:
             queued_request_bytes_max=settings.queued_max_request_bytes,
             topic_defaults=settings.topic_defaults(),
         )
-        core = LogstoreCore(config, loaded.directories, loaded.partitions, decompress)
+        core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
         self._loop = LogstoreLoop(core, self._workers, self._send)
         self._loop.start()

@@ -10,6 +10,7 @@ from barnabas.cluster.keys import LogstoreRegistration, Role
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
+from barnabas.runtime.compression import CODECS
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
 from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect, execute
@@ -70,7 +71,7 @@ class LogstoreNode(Process):
         assert isinstance(directory, LogDirectory), directory
         loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
         config = LogstoreConfig(self.node_id, cluster_id)
-        self.core = LogstoreCore(config, [directory], loaded, lambda codec, data, limit: None)
+        self.core = LogstoreCore(config, [directory], loaded, CODECS)
         self.written = {opened.opened.log: opened.opened.log.log_end_offset for opened in loaded}
         self.opened(self)
         self.network.listen(f"{self.name}:control", self, self._accept_control)

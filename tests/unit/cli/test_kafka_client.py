@@ -1,48 +1,40 @@
 from __future__ import annotations
 
-import gzip
 import socket
 import threading
 from collections.abc import Callable
 
-import cramjam
 import pytest
 
-from barnabas.cli.compression import decompress
 from barnabas.cli.kafka_client import KafkaClient, KafkaError, decode_batches
+from barnabas.runtime.compression import compress
 from barnabas.wire.primitives import MalformedFrame
-from barnabas.wire.record_batch import Compression, Record, build_batch
-
-PAYLOAD = b"a payload " * 500
+from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, build_batch
 
 
-def xerial(payload: bytes) -> bytes:
-    """Snappy as Java's clients frame it: a header of 16 bytes, then blocks after their lengths."""
-    blocks = [bytes(cramjam.snappy.compress_raw(payload[at : at + 1000])) for at in range(0, len(payload), 1000)]
-    return b"\x82SNAPPY\x00" + bytes(8) + b"".join(len(block).to_bytes(4, "big") + block for block in blocks)
+def compressed(compression: Compression, payload: bytes) -> bytes:
+    """A batch of one codec, made of an uncompressed one's parts; its CRC is of no interest to the client."""
+    batch = bytearray(build_batch([Record(b"k", b"v" * 500, 5), Record(None, b"w", 6)], base_offset=10))
+    body = compress(compression, batch[HEADER_BYTES:], None) if not payload else payload
+    batch[HEADER_BYTES:] = body
+    batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+    batch[22] |= compression
+    return bytes(batch)
 
 
-@pytest.mark.parametrize(
-    ("compression", "compressed"),
-    [
-        (Compression.NONE, PAYLOAD),
-        (Compression.GZIP, gzip.compress(PAYLOAD)),
-        (Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(PAYLOAD))),
-        (Compression.SNAPPY, xerial(PAYLOAD)),
-        (Compression.LZ4, bytes(cramjam.lz4.compress(PAYLOAD))),
-        (Compression.ZSTD, bytes(cramjam.zstd.compress(PAYLOAD))),
-    ],
-    # Compressed bytes as ids differ from one worker to the next: gzip writes the time into them.
-    ids=["none", "gzip", "snappy", "snappy-java", "lz4", "zstd"],
-)
-def test_decompress(compression: Compression, compressed: bytes) -> None:
-    assert decompress(compression, memoryview(compressed)) == PAYLOAD
+@pytest.mark.parametrize("compression", Compression)
+def test_batches_of_every_codec_are_read(compression: Compression) -> None:
+    records = list(decode_batches(compressed(compression, b"")))
+    assert [(record.offset, record.key, record.value) for record in records] == [
+        (10, b"k", b"v" * 500),
+        (11, None, b"w"),
+    ]
 
 
-@pytest.mark.parametrize("compression", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("compression", [1, 2, 3, 4])
 def test_rot_is_refused(compression: int) -> None:
     with pytest.raises(MalformedFrame):
-        decompress(compression, b"\xff\xfe\xfd rot")
+        list(decode_batches(compressed(Compression(compression), b"\xff\xfe\xfd rot")))
 
 
 def test_decode_batches_of_one_fetch() -> None:

@@ -6,18 +6,11 @@ an IO worker, as an effect, and keeps nothing of the records that it passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Decompress
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, Compression, iterate_timestamps
-
-DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
-
-Decompress = Callable[[int, memoryview, int], bytes | None]
-"""(codec, data, limit in bytes) → what the data holds; None when it is broken, of an unknown codec, or holds more
-than the limit.
-"""
 
 
 @dataclass(slots=True, frozen=True)

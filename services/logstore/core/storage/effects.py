@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
+from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Buffer, Disk, DiskFile
 from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.storage.batch_search import Decompress, OffsetAtTimestamp, first_record_of
+from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
 
 if TYPE_CHECKING:
     from services.logstore.core.storage.log import PartitionLog

@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from barnabas.ports.compression import Decompress
 from barnabas.wire.record_batch import HEADER_BYTES, parse_header
-from services.logstore.core.storage.batch_search import Decompress, OffsetAtTimestamp
+from services.logstore.core.storage.batch_search import OffsetAtTimestamp
 from services.logstore.core.storage.effects import FindRecordEffect, ReadEffect
 from services.logstore.core.storage.segment import Segment
 from services.logstore.core.storage.time_index import NO_TIMESTAMP

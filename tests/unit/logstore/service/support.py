@@ -36,6 +36,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
+from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
@@ -103,7 +104,7 @@ class Host:
             LogstoreConfig(NODE_ID, CLUSTER_ID, **config),  # type: ignore[arg-type]
             self.log_directories,
             loaded,
-            lambda codec, data, limit: None,
+            CODECS,
         )
         self.core.on_registered(BROKER_EPOCH)
 

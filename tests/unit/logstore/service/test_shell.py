@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import struct
 import threading
 import uuid
 from pathlib import Path
 
-import cramjam
 import pytest
 from structlog.testing import capture_logs
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import ConfigError, build_config
-from barnabas.wire.record_batch import Compression
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.shell.config import LogstoreSettings
-from services.logstore.shell.decompression import decompress
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, StartRefused, load_directories
 from services.logstore.shell.posix_disk import PosixDisk
 
@@ -203,53 +198,3 @@ def test_loading_ends_when_the_process_is_told_to_stop(tmp_path: Path) -> None:
     make_partition(tmp_path)
     with pytest.raises(StartRefused, match="told to stop"):
         load(tmp_path, stopping=True)
-
-
-# --- decompression ---
-
-PLAIN = b"a record, another record, " * 400
-LIMIT = 1 << 20
-
-
-def xerial(data: bytes) -> bytes:
-    blocks = b"".join(
-        struct.pack(">i", len(block)) + block
-        for start in range(0, len(data), 1000)
-        for block in [bytes(cramjam.snappy.compress_raw(data[start : start + 1000]))]
-    )
-    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + blocks
-
-
-CODECS = [
-    pytest.param(Compression.GZIP, gzip.compress, id="gzip"),
-    pytest.param(Compression.SNAPPY, cramjam.snappy.compress_raw, id="snappy"),
-    pytest.param(Compression.SNAPPY, xerial, id="snappy of Java"),
-    pytest.param(Compression.LZ4, cramjam.lz4.compress, id="lz4"),
-    pytest.param(Compression.ZSTD, cramjam.zstd.compress, id="zstd"),
-]
-
-
-@pytest.mark.parametrize(("codec", "compress"), CODECS)
-def test_every_codec_is_opened_up_to_the_limit(codec: int, compress: type[bytes]) -> None:
-    data = memoryview(bytes(compress(PLAIN)))
-    assert decompress(codec, data, LIMIT) == PLAIN
-    assert decompress(codec, data, len(PLAIN)) == PLAIN
-    assert decompress(codec, data, len(PLAIN) - 1) is None
-
-
-@pytest.mark.parametrize(("codec", "compress"), CODECS)
-def test_a_bomb_ends_at_the_limit(codec: int, compress: type[bytes]) -> None:
-    data = memoryview(bytes(compress(bytes(16 << 20))))
-    assert decompress(codec, data, LIMIT) is None
-
-
-@pytest.mark.parametrize(("codec", "compress"), CODECS)
-def test_damage_is_no_answer(codec: int, compress: type[bytes]) -> None:
-    data = bytes(compress(PLAIN))
-    assert decompress(codec, memoryview(data[: len(data) // 2]), LIMIT) is None
-    assert decompress(codec, memoryview(b"\xff" * 50), LIMIT) is None
-    assert decompress(codec, memoryview(b""), LIMIT) is None
-
-
-def test_an_unknown_codec_is_no_answer() -> None:
-    assert decompress(7, memoryview(PLAIN), LIMIT) is None

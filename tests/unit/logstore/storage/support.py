@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.storage.batch_search import Decompress, OffsetAtTimestamp
+from services.logstore.core.storage.batch_search import OffsetAtTimestamp
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan

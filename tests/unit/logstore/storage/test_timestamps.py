@@ -7,8 +7,9 @@ import zlib
 import pytest
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
+from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.batch_search import DECOMPRESSED_BYTES_MAX, OffsetAtTimestamp
+from services.logstore.core.storage.batch_search import OffsetAtTimestamp
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.timestamp_lookup import (
     EARLIEST,

@@ -1,0 +1,142 @@
+"""The four codecs of record batches, both ways. What a batch claims to hold is never believed: every codec stops at
+the limit that its caller gives, and a length is held against the bytes that are there before anything is allocated.
+
+What is written is what Kafka's own clients read: snappy in snappy-java's blocks, lz4 frames of independent blocks
+(KIP-57: Java refuses linked ones).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+import cramjam
+
+from barnabas.ports.compression import Buffer, Codecs
+from barnabas.wire.record_batch import Compression
+
+# snappy-java's framing, which Java clients use: magic, two versions, then blocks with their lengths in front.
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_BLOCK_LENGTH: Final = Struct(">i")
+# A copy of snappy's takes 3 bytes for 64 at most. What claims more is no snappy, and its buffer is never made.
+_SNAPPY_RATIO_MAX: Final = 22
+
+_FIRST_BUFFER_BYTES: Final = 256 * 1024
+_GZIP_WINDOW_BITS: Final = 31
+
+_LEVEL_DEFAULTS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+"""KIP-390; snappy has no levels."""
+
+
+def decompress(codec: int, data: Buffer, limit: int) -> bytes | None:
+    """What `data` holds; None when it is broken, of an unknown codec, or holds more than `limit` bytes or there are."""
+    try:
+        match codec:
+            case Compression.GZIP:
+                return _gunzip(data, limit)
+            case Compression.SNAPPY:
+                return _unsnappy(memoryview(data), limit)
+            case Compression.LZ4:
+                return _into_buffer(cramjam.lz4.decompress_into, data, limit)
+            case Compression.ZSTD:
+                return _into_buffer(cramjam.zstd.decompress_into, data, limit)
+            case _:
+                return None
+    except (zlib.error, cramjam.DecompressionError, ValueError, MemoryError):
+        return None
+
+
+def compress(codec: int, data: Buffer, level: int | None) -> bytes:
+    """`level` None is the codec's default."""
+    known = Compression(codec)
+    if level is None:
+        level = _LEVEL_DEFAULTS.get(known, 0)
+    match known:
+        case Compression.NONE:
+            return bytes(data)
+        case Compression.GZIP:
+            stream = zlib.compressobj(level, wbits=_GZIP_WINDOW_BITS)
+            return stream.compress(data) + stream.flush()
+        case Compression.SNAPPY:
+            return _snappy(memoryview(data))
+        case Compression.LZ4:
+            compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+            compressor.compress(bytes(data))
+            return bytes(compressor.finish())
+        case Compression.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=level))
+
+
+CODECS: Final = Codecs(decompress, compress)
+
+
+def _gunzip(data: Buffer, limit: int) -> bytes | None:
+    """All members of the file, as Java's GZIPInputStream reads them."""
+    members = []
+    rest: Buffer = data
+    while True:
+        stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        # A limit of 0 would mean none to zlib.
+        content = stream.decompress(rest, limit + 1)
+        limit -= len(content)
+        if limit < 0 or not stream.eof:
+            return None
+        members.append(content)
+        rest = stream.unused_data
+        if not rest:
+            return members[0] if len(members) == 1 else b"".join(members)
+
+
+def _unsnappy(data: memoryview, limit: int) -> bytes | None:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _unsnappy_block(data, limit)
+    blocks = []
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if len(data) - position < _BLOCK_LENGTH.size:
+            return None
+        (length,) = _BLOCK_LENGTH.unpack_from(data, position)
+        position += _BLOCK_LENGTH.size
+        # The length is whatever a producer wrote (CVE-2023-34455, CVE-2023-43642).
+        if not 0 < length <= len(data) - position:
+            return None
+        block = _unsnappy_block(data[position : position + length], limit)
+        if block is None:
+            return None
+        blocks.append(block)
+        limit -= len(block)
+        position += length
+    return b"".join(blocks)
+
+
+def _unsnappy_block(data: memoryview, limit: int) -> bytes | None:
+    if cramjam.snappy.decompress_raw_len(data) > min(limit, _SNAPPY_RATIO_MAX * len(data)):
+        return None
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+def _snappy(data: memoryview) -> bytes:
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _into_buffer(decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int) -> bytes | None:
+    """Into a buffer that grows up to the limit: frames need not say how much they hold, and may lie."""
+    size = min(limit, max(_FIRST_BUFFER_BYTES, 4 * len(data)))
+    while True:
+        buffer = bytearray(size)
+        try:
+            count = decompress_into(data, buffer)
+        except (cramjam.DecompressionError, ValueError):
+            if size == limit:
+                return None
+            size = min(limit, 8 * size)
+        else:
+            return bytes(memoryview(buffer)[:count])

@@ -1,0 +1,33 @@
+"""When a batch has to begin a new segment: Kafka's LogSegment.shouldRoll."""
+
+from __future__ import annotations
+
+from crc32c import crc32c
+
+from barnabas.cluster.topic_config import TopicConfig
+from services.logstore.core.storage.segment import RELATIVE_OFFSET_MAX, Segment
+
+
+def must_roll(
+    segment: Segment, directory: str, config: TopicConfig, byte_count: int, last_offset: int, timestamp_ms: int
+) -> bool:
+    """By size, time, index space or the width of a relative offset. `segment` is not empty: that one never rolls."""
+    return (
+        segment.byte_count + byte_count > config.segment_bytes
+        or segment.indexes_full
+        or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        # A batch without timestamps neither rolls a segment by time nor starts its clock.
+        or (
+            segment.first_timestamp_ms >= 0
+            and timestamp_ms - segment.first_timestamp_ms > _segment_ms(segment, directory, config)
+        )
+    )
+
+
+def _segment_ms(segment: Segment, directory: str, config: TopicConfig) -> int:
+    """segment.ms, less a jitter of the segment's own: partitions made together shall not roll together for ever."""
+    jitter_ms_max = min(config.segment_jitter_ms, config.segment_ms)
+    if jitter_ms_max <= 0:
+        return config.segment_ms
+    spread: int = crc32c(f"{directory}/{segment.base_offset}".encode())
+    return config.segment_ms - spread % jitter_ms_max

@@ -1,0 +1,60 @@
+"""CVE-2023-34455, CVE-2023-43642: snappy-java believed the length of a chunk, and allocated it.
+CVE-2026-111073: a broker that opens what a client compressed needs a cap on what comes out.
+"""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+
+import cramjam
+import pytest
+
+from barnabas.runtime.compression import decompress
+from barnabas.wire.record_batch import Compression
+
+XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+BLOCK = bytes(cramjam.snappy.compress_raw(b"content"))
+LIMIT = 64 << 20
+
+
+def peak_bytes(codec: Compression, data: bytes, limit: int) -> int:
+    tracemalloc.start()
+    try:
+        assert decompress(codec, memoryview(data), limit) is None
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", [0x7FFF_FFFF, len(BLOCK) + 1, 0, -1, -0x8000_0000])
+def test_cve_2023_34455_the_length_of_a_chunk_is_held_against_the_bytes_that_are_there(length: int) -> None:
+    data = XERIAL + struct.pack(">i", len(BLOCK)) + BLOCK + struct.pack(">i", length) + BLOCK
+    assert peak_bytes(Compression.SNAPPY, data, LIMIT) < 1 << 16
+
+
+@pytest.mark.parametrize("tail", [b"\x00", b"\x00\x00\x00"])
+def test_cve_2023_43642_half_a_length_is_no_chunk(tail: bytes) -> None:
+    assert peak_bytes(Compression.SNAPPY, XERIAL + struct.pack(">i", len(BLOCK)) + BLOCK + tail, LIMIT) < 1 << 16
+
+
+@pytest.mark.parametrize("claimed", [b"\xff\xff\xff\xff\x0f", b"\x80\x80\x80\x20"], ids=["4 GiB", "64 MiB"])
+def test_cve_2023_43642_a_block_of_a_few_bytes_gets_no_buffer_for_what_it_claims(claimed: bytes) -> None:
+    block = claimed + b"\x00x"
+    assert peak_bytes(Compression.SNAPPY, block, LIMIT) < 1 << 16
+    assert peak_bytes(Compression.SNAPPY, XERIAL + struct.pack(">i", len(block)) + block, LIMIT) < 1 << 16
+
+
+BOMB = bytes(256 << 20)
+BOMBS = {
+    Compression.GZIP: bytes(cramjam.gzip.compress(BOMB)),
+    Compression.SNAPPY: bytes(cramjam.snappy.compress_raw(BOMB)),
+    Compression.LZ4: bytes(cramjam.lz4.compress(BOMB)),
+    Compression.ZSTD: bytes(cramjam.zstd.compress(BOMB)),
+}
+
+
+@pytest.mark.parametrize("codec", BOMBS, ids=lambda codec: codec.name)
+def test_cve_2026_111073_a_bomb_takes_no_more_memory_than_its_limit_allows(codec: Compression) -> None:
+    limit = 1 << 20
+    assert peak_bytes(codec, BOMBS[codec], limit) < 4 * limit
