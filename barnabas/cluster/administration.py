@@ -7,6 +7,7 @@ holds it). The meaning of every field is documented there, once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 
 @dataclass(slots=True, frozen=True)
@@ -182,3 +183,21 @@ class DescribedResource:
 @dataclass(slots=True, frozen=True)
 class DescribeConfigsResponse:
     results: list[DescribedResource]
+
+
+AdministrationRequest: TypeAlias = (
+    EndOffsetsRequest
+    | DeleteRecordsRequest
+    | DescribeProducersRequest
+    | DescribeLogDirsRequest
+    | AlterReplicaLogDirsRequest
+    | DescribeConfigsRequest
+)
+AdministrationResponse: TypeAlias = (
+    EndOffsetsResponse
+    | DeleteRecordsResponse
+    | DescribeProducersResponse
+    | DescribeLogDirsResponse
+    | AlterReplicaLogDirsResponse
+    | DescribeConfigsResponse
+)

@@ -26,20 +26,20 @@ NEVER: Final = 1 << 15
 
 
 class State(Enum):
-    """Whether a key is served, and if not, what has to be there first."""
+    """Whether a key is served, and if not, why."""
 
     SERVED = "served"
-    ADMINISTRATION = "the administration of logs, partitions and configurations"
-    GROUPS = "the group coordinator"
-    TRANSACTIONS = "the transaction coordinator"
-    SECURITY = "authentication and authorization"
-    QUOTAS = "quotas that clients can change"
-    PLACEMENT = "elections, reassignments and features on demand"
-    TELEMETRY = "metrics that clients push"
-    SHARE_GROUPS = "share groups"
-    STREAMS_GROUPS = "streams groups"
-    QUORUM = "nothing: cluster state is in etcd, and there is no KRaft quorum to look at or to change"
-    INTERNAL = "nothing: brokers and controllers alone have it"
+    ADMINISTRATION = "not served yet; it needs the administration of logs, partitions and configurations"
+    GROUPS = "not served yet; it needs the group coordinator"
+    TRANSACTIONS = "not served yet; it needs the transaction coordinator"
+    SECURITY = "not served yet; it needs authentication and authorization"
+    QUOTAS = "not served yet; it needs quotas"
+    PLACEMENT = "not served yet; it needs elections, reassignments and features on demand"
+    TELEMETRY = "not served yet; it needs a place for the metrics of clients"
+    SHARE_GROUPS = "not served yet; it needs the group and share coordinators"
+    STREAMS_GROUPS = "not served yet; it needs the group coordinator, and its streams protocol"
+    QUORUM = "not served; cluster state is in etcd, and there is no KRaft quorum to look at or to change"
+    INTERNAL = "not for clients; only brokers and controllers have it"
 
 
 class ApiKey(IntEnum):

@@ -106,6 +106,13 @@ class BatchHeader(NamedTuple):
         """A `Compression`, or one of the numbers 5 to 7 that have no codec."""
         return self.attributes & _COMPRESSION_MASK
 
+    def with_compression(self, codec: int) -> BatchHeader:
+        return self._replace(attributes=self.attributes & ~_COMPRESSION_MASK | codec)
+
+    def with_create_time(self) -> BatchHeader:
+        """The record's own timestamps count, whatever the header said."""
+        return self._replace(attributes=self.attributes & ~_LOG_APPEND_TIME)
+
     @property
     def is_log_append_time(self) -> bool:
         return bool(self.attributes & _LOG_APPEND_TIME)
@@ -214,25 +221,29 @@ def build_batch(
     numbered = list(records)
     assert numbered, "a batch is built of at least one record"
     base_timestamp = numbered[0].timestamp_ms
-    payload = b"".join(_encode_record(record, delta, base_timestamp) for delta, record in enumerate(numbered))
-    attributes = _TRANSACTIONAL * is_transactional | _CONTROL * is_control
-    batch = bytearray(
-        _HEADER.pack(
-            base_offset,
-            HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(payload),
-            partition_leader_epoch,
-            MAGIC,
-            0,
-            attributes,
-            len(numbered) - 1,
-            base_timestamp,
-            max(record.timestamp_ms for record in numbered),
-            producer_id,
-            producer_epoch,
-            base_sequence,
-            len(numbered),
-        )
+    payload = b"".join(encode_record(record, delta, base_timestamp) for delta, record in enumerate(numbered))
+    header = BatchHeader(
+        base_offset,
+        0,
+        partition_leader_epoch,
+        MAGIC,
+        0,
+        _TRANSACTIONAL * is_transactional | _CONTROL * is_control,
+        len(numbered) - 1,
+        base_timestamp,
+        max(record.timestamp_ms for record in numbered),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(numbered),
     )
+    return assemble_batch(header, payload)
+
+
+def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
+    """`header` in front of `payload`, which is as the header's codec left it; length and CRC are made to fit."""
+    length = HEADER_BYTES - LENGTH_OVERHEAD_BYTES + len(payload)
+    batch = bytearray(_HEADER.pack(*header._replace(batch_length=length, crc=0)))
     batch += payload
     _UINT32.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[_CHECKED_FROM:]))
     return bytes(batch)
@@ -288,7 +299,8 @@ def iterate_timestamps(header: BatchHeader, payload: Buffer) -> Iterator[tuple[i
         raise MalformedFrame(f"a batch of {header.records_count} records ends too early: {error}") from None
 
 
-def _encode_record(record: Record, offset_delta: int, base_timestamp: int) -> bytes:
+def encode_record(record: Record, offset_delta: int, base_timestamp: int) -> bytes:
+    """One record of a payload; `offset_delta` is its place in the batch."""
     parts = [b"\0", varint(record.timestamp_ms - base_timestamp), varint(offset_delta)]
     for content in (record.key, record.value):
         parts += _encode_nullable(content)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 from zlib import crc32
 
 from barnabas.channel import packing
@@ -24,6 +24,7 @@ from barnabas.channel.messages import (
     WatchRequest,
     WatchResponse,
 )
+from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -37,7 +38,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
 from protos.controller.v1 import cluster_pb2, membership_pb2
-from protos.logstore.v1 import control_pb2
+from protos.logstore.v1 import administration_pb2, control_pb2
 from tests.sim.network import StreamKind
 
 # --- messages that gRPC makes of calls, here sent over a connection
@@ -102,6 +103,10 @@ _PROTO_BY_TYPE: dict[type, Any] = {
     DeleteTopicsResponse: membership_pb2.DeleteTopicsResponse,
     AllocateProducerIdsRequest: membership_pb2.AllocateProducerIdsRequest,
     AllocateProducerIdsResponse: membership_pb2.AllocateProducerIdsResponse,
+    **{
+        each: getattr(administration_pb2, each.__name__)
+        for each in (*get_args(AdministrationRequest), *get_args(AdministrationResponse))
+    },
 }
 
 
@@ -206,6 +211,10 @@ def _membership(message: Subscribe | UpdateMetadata | Call | Return) -> str:
             return f"answer {message.call_id} {type(message.answer).__name__}"
 
 
+def _administration(message: AdministrationRequest | AdministrationResponse) -> str:
+    return type(message).__name__
+
+
 def _bytes(data: bytes) -> str:
     return f"{len(data)} bytes {crc32(data):08x}"
 
@@ -245,6 +254,8 @@ WATCH = StreamKind(
     ),
 )
 CONTROL = StreamKind("control", _control, Protobuf())
+# A connection for each call, which ends with its answer.
+ADMINISTRATION = StreamKind("administration", _administration, Protobuf(), has_heartbeats=False)
 MEMBERSHIP = StreamKind("membership", _membership, Protobuf())
 ETCD = StreamKind("etcd", str, Plain())
 KAFKA = StreamKind("kafka", _bytes, Plain(), has_heartbeats=False)

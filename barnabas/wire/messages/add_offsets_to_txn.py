@@ -1,5 +1,12 @@
 """AddOffsetsToTxn, API key 25, versions 0 to 4; flexible from 3.
 
+Adds the partition of `__consumer_offsets` that a group's offsets go to to a transaction; TxnOffsetCommit then writes
+them.
+
+- v1: throttled after the answer (KIP-219). v2: PRODUCER_FENCED. v4: TRANSACTION_ABORTABLE (KIP-890).
+
+State: not served yet; it needs the transaction coordinator.
+
 Source: Kafka's AddOffsetsToTxnRequest.json and AddOffsetsToTxnResponse.json.
 """
 

@@ -1,5 +1,14 @@
 """AddPartitionsToTxn, API key 24, versions 0 to 5; flexible from 3.
 
+Adds partitions to the open transaction of a producer, and asks whether they are in it.
+
+- v1: throttled after the answer (KIP-219). v2: PRODUCER_FENCED. v4: several transactions at once, and `verify_only` by
+  which a partition's leader asks before it appends (KIP-890). v5: TRANSACTION_ABORTABLE (KIP-890).
+- Clients send v0 to v3, brokers v4 and later; a producer of transaction.version 2 does not send it at all, since its
+  Produce v12 adds the partition.
+
+State: not served yet; it needs the transaction coordinator.
+
 Source: Kafka's AddPartitionsToTxnRequest.json and AddPartitionsToTxnResponse.json.
 """
 
@@ -22,6 +31,7 @@ class AddPartitionsToTxnTransaction:
     producer_id: int = wire("int64", "4+")
     producer_epoch: int = wire("int16", "4+")
     verify_only: bool = wire("bool", "4+")
+    """Whether to ask only, and add nothing."""
     topics: list[AddPartitionsToTxnTopic] = wire([AddPartitionsToTxnTopic], "4+")
 
 

@@ -1,5 +1,11 @@
 """AddRaftVoter, API key 80, versions 0 to 1; flexible.
 
+Adds a voter to the KRaft quorum (KIP-853).
+
+- v1: `ack_when_committed`; false answers when the new voter set is written to the leader's log.
+
+State: not served; cluster state is in etcd, and there is no KRaft quorum to look at or to change.
+
 Source: Kafka's AddRaftVoterRequest.json and AddRaftVoterResponse.json.
 """
 

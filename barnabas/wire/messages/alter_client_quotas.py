@@ -1,5 +1,12 @@
 """AlterClientQuotas, API key 49, versions 0 to 1; flexible from 1.
 
+Sets and removes client quotas (KIP-546, KIP-612).
+
+- v0 and v1 differ only in being flexible.
+- A null entity name is the default entity of its type; each entry has a result of its own.
+
+State: not served yet; it needs quotas.
+
 Source: Kafka's AlterClientQuotasRequest.json and AlterClientQuotasResponse.json.
 """
 
@@ -14,6 +21,7 @@ from barnabas.wire.schema import Request, Response, wire
 class EntityData:
     entity_type: str = wire("string")
     entity_name: str | None = wire("string", nullable="0+")
+    """None for the default entity."""
 
 
 @dataclass(slots=True)

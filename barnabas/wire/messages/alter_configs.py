@@ -5,6 +5,8 @@ told to use IncrementalAlterConfigs instead since Kafka 2.3 (KIP-339).
 
 - v1: throttled after the answer (KIP-219).
 
+State: not served yet; it needs the administration of logs, partitions and configurations.
+
 Source: Kafka's AlterConfigsRequest.json and AlterConfigsResponse.json.
 """
 

@@ -1,5 +1,12 @@
 """AlterPartitionReassignments, API key 45, versions 0 to 1; flexible.
 
+Moves partitions to other replicas, or takes back a move under way (KIP-455).
+
+- v1: `allow_replication_factor_change`, which says whether the number of replicas may change by it (KIP-860).
+- Null replicas cancel; NO_REASSIGNMENT_IN_PROGRESS where nothing was to be cancelled.
+
+State: not served yet; it needs elections, reassignments and features on demand.
+
 Source: Kafka's AlterPartitionReassignmentsRequest.json and AlterPartitionReassignmentsResponse.json.
 """
 
@@ -14,6 +21,7 @@ from barnabas.wire.schema import Request, Response, wire
 class ReassignablePartition:
     partition_index: int = wire("int32")
     replicas: list[int] | None = wire(["int32"], nullable="0+", default=None)
+    """None cancels."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,8 @@ Moves replicas of one broker between its log directories (KIP-113); asked of eac
 - A partition that the broker does not have yet is created in that directory when it comes, and answered with
   REPLICA_NOT_AVAILABLE.
 
+State: not served yet; it needs the administration of logs, partitions and configurations.
+
 Source: Kafka's AlterReplicaLogDirsRequest.json and AlterReplicaLogDirsResponse.json.
 """
 

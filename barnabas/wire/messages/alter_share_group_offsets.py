@@ -1,5 +1,9 @@
 """AlterShareGroupOffsets, API key 91, version 0; flexible.
 
+Sets start offsets of a share group that has no members (KIP-932); NON_EMPTY_GROUP otherwise.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's AlterShareGroupOffsetsRequest.json and AlterShareGroupOffsetsResponse.json.
 """
 

@@ -1,5 +1,12 @@
 """AlterUserScramCredentials, API key 51, version 0; flexible.
 
+Sets and deletes SCRAM credentials of users (KIP-554).
+
+- The client salts the password; 4096 to 16384 iterations, UNACCEPTABLE_CREDENTIAL otherwise.
+- A credential that is altered twice in a request is DUPLICATE_RESOURCE, and not altered at all.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's AlterUserScramCredentialsRequest.json and AlterUserScramCredentialsResponse.json.
 """
 
@@ -20,6 +27,7 @@ class ScramCredentialDeletion:
 class ScramCredentialUpsertion:
     name: str = wire("string")
     mechanism: int = wire("int8")
+    """1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
     iterations: int = wire("int32")
     salt: bytes = wire("bytes")
     salted_password: bytes = wire("bytes")

@@ -1,5 +1,11 @@
 """ConsumerGroupDescribe, API key 69, versions 0 to 1; flexible.
 
+Groups of the consumer protocol with what members have and shall have (KIP-848).
+
+- v1: whether a member speaks the classic or the consumer protocol (KIP-1099).
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's ConsumerGroupDescribeRequest.json and ConsumerGroupDescribeResponse.json.
 """
 
@@ -7,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barnabas.wire.messages.metadata import AUTHORIZED_OPERATIONS_UNKNOWN
 from barnabas.wire.schema import Request, Response, wire
 
 
@@ -41,6 +48,7 @@ class Member:
     assignment: Assignment = wire(Assignment)
     target_assignment: Assignment = wire(Assignment)
     member_type: int = wire("int8", "1+", default=-1)
+    """0 classic, 1 consumer, -1 not known."""
 
 
 @dataclass(slots=True)
@@ -53,7 +61,7 @@ class DescribedGroup:
     assignment_epoch: int = wire("int32")
     assignor_name: str = wire("string")
     members: list[Member] = wire([Member])
-    authorized_operations: int = wire("int32", default=-2147483648)
+    authorized_operations: int = wire("int32", default=AUTHORIZED_OPERATIONS_UNKNOWN)
 
 
 @dataclass(slots=True)

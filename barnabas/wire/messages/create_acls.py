@@ -1,5 +1,12 @@
 """CreateAcls, API key 30, versions 1 to 3; flexible from 2.
 
+Creates ACLs, each with a result of its own.
+
+- v0 is gone from Kafka 4. v1: resource pattern type (KIP-290). v3: resources of type USER (KIP-373).
+- An ACL that exists already is created again without an error.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's CreateAclsRequest.json and CreateAclsResponse.json.
 """
 
@@ -12,6 +19,8 @@ from barnabas.wire.schema import Request, Response, wire
 
 @dataclass(slots=True)
 class AclCreation:
+    """Numbers as in DescribeAcls, without ANY and MATCH."""
+
     resource_type: int = wire("int8")
     resource_name: str = wire("string")
     resource_pattern_type: int = wire("int8", "1+", default=3)

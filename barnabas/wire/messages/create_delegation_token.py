@@ -1,5 +1,12 @@
 """CreateDelegationToken, API key 38, versions 1 to 3; flexible from 2.
 
+Creates a delegation token (KIP-48).
+
+- v0 is gone from Kafka 4. v3: a superuser may create it for another owner, and the requester is told (KIP-373).
+- Not for connections that authenticated by such a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's CreateDelegationTokenRequest.json and CreateDelegationTokenResponse.json.
 """
 
@@ -19,9 +26,11 @@ class CreatableRenewers:
 @dataclass(slots=True)
 class CreateDelegationTokenRequest(Request):
     owner_principal_type: str | None = wire("string", "3+", nullable="3+")
+    """None for the principal that asks."""
     owner_principal_name: str | None = wire("string", "3+", nullable="3+")
     renewers: list[CreatableRenewers] = wire([CreatableRenewers])
     max_lifetime_ms: int = wire("int64")
+    """-1 for the broker's own."""
 
 
 @dataclass(slots=True)

@@ -5,6 +5,8 @@ Adds partitions to topics (KIP-195).
 - v1: throttled after the answer (KIP-219). v3: may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 - `count` is the new total, not what is added. `assignments` has one entry per added partition, or is null.
 
+State: not served yet; it needs the administration of logs, partitions and configurations.
+
 Source: Kafka's CreatePartitionsRequest.json and CreatePartitionsResponse.json.
 """
 

@@ -1,5 +1,12 @@
 """DeleteAcls, API key 31, versions 1 to 3; flexible from 2.
 
+Deletes the ACLs that match each filter, and tells them.
+
+- v0 is gone from Kafka 4. v1: resource pattern type (KIP-290). v3: resources of type USER (KIP-373).
+- Filters match as in DescribeAcls.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's DeleteAclsRequest.json and DeleteAclsResponse.json.
 """
 
@@ -12,6 +19,8 @@ from barnabas.wire.schema import Request, Response, wire
 
 @dataclass(slots=True)
 class DeleteAclsFilter:
+    """Numbers as in DescribeAcls."""
+
     resource_type_filter: int = wire("int8")
     resource_name_filter: str | None = wire("string", nullable="0+")
     pattern_type_filter: int = wire("int8", "1+", default=3)

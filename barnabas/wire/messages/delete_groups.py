@@ -1,5 +1,12 @@
 """DeleteGroups, API key 42, versions 0 to 2; flexible from 2.
 
+Deletes groups that have no members, with their offsets (KIP-229).
+
+- v1: throttled after the answer (KIP-219).
+- A group with members is NON_EMPTY_GROUP, an unknown one GROUP_ID_NOT_FOUND.
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's DeleteGroupsRequest.json and DeleteGroupsResponse.json.
 """
 

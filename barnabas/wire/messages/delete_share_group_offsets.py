@@ -1,5 +1,9 @@
 """DeleteShareGroupOffsets, API key 92, version 0; flexible.
 
+Deletes the offsets of topics from a share group that has no members (KIP-932); NON_EMPTY_GROUP otherwise.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's DeleteShareGroupOffsetsRequest.json and DeleteShareGroupOffsetsResponse.json.
 """
 

@@ -1,5 +1,10 @@
 """DeleteShareGroupState, API key 86, version 0; flexible.
 
+The group coordinator has the share coordinator forget the state of partitions for a share group (KIP-932). Sent by
+brokers; it needs CLUSTER_ACTION.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's DeleteShareGroupStateRequest.json and DeleteShareGroupStateResponse.json.
 """
 

@@ -1,5 +1,12 @@
 """DescribeClientQuotas, API key 48, versions 0 to 1; flexible from 1.
 
+Client quotas by user, client id and IP (KIP-546, KIP-612).
+
+- v0 and v1 differ only in being flexible.
+- `strict` leaves out entities that have components which were not asked for.
+
+State: not served yet; it needs quotas.
+
 Source: Kafka's DescribeClientQuotasRequest.json and DescribeClientQuotasResponse.json.
 """
 
@@ -13,7 +20,9 @@ from barnabas.wire.schema import Request, Response, wire
 @dataclass(slots=True)
 class ComponentData:
     entity_type: str = wire("string")
+    """`user`, `client-id` or `ip`."""
     match_type: int = wire("int8")
+    """0 the entity `match`, 1 the default entity, 2 any entity with a name of its own."""
     match: str | None = wire("string", nullable="0+")
 
 
@@ -27,6 +36,7 @@ class DescribeClientQuotasRequest(Request):
 class EntityData:
     entity_type: str = wire("string")
     entity_name: str | None = wire("string", nullable="0+")
+    """None for the default entity."""
 
 
 @dataclass(slots=True)

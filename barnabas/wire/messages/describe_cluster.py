@@ -1,7 +1,9 @@
-"""DescribeCluster, API key 60, versions 0 to 2; flexible from 0 (KIP-700).
+"""DescribeCluster, API key 60, versions 0 to 2; flexible.
 
 - v1: endpoint type, with MISMATCHED_ENDPOINT_TYPE and UNSUPPORTED_ENDPOINT_TYPE (KIP-919). v2: fenced brokers
   (KIP-1073).
+
+State: served by `services/gateway/core/handlers/api_60_describe_cluster.py`.
 
 Source: Kafka's DescribeClusterRequest.json and DescribeClusterResponse.json.
 """

@@ -1,5 +1,12 @@
 """DescribeDelegationToken, API key 41, versions 1 to 3; flexible from 2.
 
+Delegation tokens with their HMACs (KIP-48).
+
+- v0 is gone from Kafka 4. v3: who requested the token (KIP-373).
+- Null owners ask for all that the principal may see, an empty list for none.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's DescribeDelegationTokenRequest.json and DescribeDelegationTokenResponse.json.
 """
 
@@ -19,6 +26,7 @@ class DescribeDelegationTokenOwner:
 @dataclass(slots=True)
 class DescribeDelegationTokenRequest(Request):
     owners: list[DescribeDelegationTokenOwner] | None = wire([DescribeDelegationTokenOwner], nullable="0+")
+    """None asks for all."""
 
 
 @dataclass(slots=True)

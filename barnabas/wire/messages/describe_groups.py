@@ -1,5 +1,14 @@
 """DescribeGroups, API key 15, versions 0 to 6; flexible from 5.
 
+Classic groups with their members, each asked of its own coordinator.
+
+- v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: authorized operations (KIP-430). v4: static
+  members (KIP-345). v6: GROUP_ID_NOT_FOUND with a message, where up to v5 an unknown group is answered as a Dead one
+  without an error (KIP-1043).
+- Protocol, metadata and assignments are told while the group is Stable, and are empty otherwise.
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's DescribeGroupsRequest.json and DescribeGroupsResponse.json.
 """
 
@@ -7,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barnabas.wire.messages.metadata import AUTHORIZED_OPERATIONS_UNKNOWN
 from barnabas.wire.schema import Request, Response, wire
 
 
@@ -34,8 +44,9 @@ class DescribedGroup:
     group_state: str = wire("string")
     protocol_type: str = wire("string")
     protocol_data: str = wire("string")
+    """Name of the protocol that all members agreed on."""
     members: list[DescribedGroupMember] = wire([DescribedGroupMember])
-    authorized_operations: int = wire("int32", "3+", default=-2147483648)
+    authorized_operations: int = wire("int32", "3+", default=AUTHORIZED_OPERATIONS_UNKNOWN)
 
 
 @dataclass(slots=True)

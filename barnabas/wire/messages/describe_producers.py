@@ -3,6 +3,8 @@
 The active producers of a partition, from its leader's producer state: what is looked at to find a hanging transaction
 (KIP-664).
 
+State: not served yet; it needs the administration of logs, partitions and configurations.
+
 Source: Kafka's DescribeProducersRequest.json and DescribeProducersResponse.json.
 """
 

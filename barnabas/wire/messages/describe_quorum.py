@@ -1,5 +1,12 @@
 """DescribeQuorum, API key 55, versions 0 to 2; flexible.
 
+Leader, voters and observers of the KRaft quorum (KIP-595).
+
+- v1: when replicas last fetched and caught up (KIP-836). v2: directory ids, error messages, and the addresses of the
+  nodes (KIP-853).
+
+State: not served; cluster state is in etcd, and there is no KRaft quorum to look at or to change.
+
 Source: Kafka's DescribeQuorumRequest.json and DescribeQuorumResponse.json.
 """
 

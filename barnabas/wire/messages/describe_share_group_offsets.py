@@ -1,5 +1,12 @@
 """DescribeShareGroupOffsets, API key 90, versions 0 to 1; flexible.
 
+Start offsets of share groups (KIP-932).
+
+- v1: the lag (KIP-1226).
+- Null topics ask for all of the group.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's DescribeShareGroupOffsetsRequest.json and DescribeShareGroupOffsetsResponse.json.
 """
 
@@ -22,6 +29,7 @@ class DescribeShareGroupOffsetsRequestGroup:
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = wire(
         [DescribeShareGroupOffsetsRequestTopic], nullable="0+"
     )
+    """None asks for all."""
 
 
 @dataclass(slots=True)
@@ -35,6 +43,7 @@ class DescribeShareGroupOffsetsResponsePartition:
     start_offset: int = wire("int64")
     leader_epoch: int = wire("int32")
     lag: int = wire("int64", "1+", default=-1)
+    """-1 when not known."""
     error_code: int = wire("int16")
     error_message: str | None = wire("string", nullable="0+", default=None)
 

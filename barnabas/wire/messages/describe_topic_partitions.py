@@ -6,6 +6,8 @@ Topics with their partitions in pages, for topics that are too large for Metadat
 - At most `response_partition_limit` partitions, and no more than the broker's own limit; `next_cursor` is where the
   next page starts, null on the last.
 
+State: not served yet; it needs the administration of logs, partitions and configurations.
+
 Source: Kafka's DescribeTopicPartitionsRequest.json and DescribeTopicPartitionsResponse.json.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barnabas.wire.messages.metadata import AUTHORIZED_OPERATIONS_UNKNOWN
 from barnabas.wire.schema import Request, Response, wire
 
 
@@ -56,7 +59,7 @@ class DescribeTopicPartitionsResponseTopic:
     topic_id: bytes = wire("uuid")
     is_internal: bool = wire("bool")
     partitions: list[DescribeTopicPartitionsResponsePartition] = wire([DescribeTopicPartitionsResponsePartition])
-    topic_authorized_operations: int = wire("int32", default=-2147483648)
+    topic_authorized_operations: int = wire("int32", default=AUTHORIZED_OPERATIONS_UNKNOWN)
 
 
 @dataclass(slots=True)

@@ -1,5 +1,9 @@
 """DescribeTransactions, API key 65, version 0; flexible.
 
+The state of transactions by transactional id, asked of their coordinator (KIP-664).
+
+State: not served yet; it needs the transaction coordinator.
+
 Source: Kafka's DescribeTransactionsRequest.json and DescribeTransactionsResponse.json.
 """
 

@@ -1,5 +1,11 @@
 """DescribeUserScramCredentials, API key 50, version 0; flexible.
 
+SCRAM mechanisms and iterations of users, without any secret (KIP-554).
+
+- Null or no users ask for all.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's DescribeUserScramCredentialsRequest.json and DescribeUserScramCredentialsResponse.json.
 """
 
@@ -18,11 +24,13 @@ class UserName:
 @dataclass(slots=True)
 class DescribeUserScramCredentialsRequest(Request):
     users: list[UserName] | None = wire([UserName], nullable="0+")
+    """None asks for all."""
 
 
 @dataclass(slots=True)
 class CredentialInfo:
     mechanism: int = wire("int8")
+    """1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
     iterations: int = wire("int32")
 
 

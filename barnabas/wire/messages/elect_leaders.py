@@ -1,5 +1,12 @@
 """ElectLeaders, API key 43, versions 0 to 2; flexible from 2.
 
+Elects leaders: the preferred replica, or an unclean one where none is in sync.
+
+- v0 elects preferred replicas alone (KIP-183). v1: the election type and a top-level error code (KIP-460).
+- Null partitions ask for all. ELECTION_NOT_NEEDED where the leader is the right one already.
+
+State: not served yet; it needs elections, reassignments and features on demand.
+
 Source: Kafka's ElectLeadersRequest.json and ElectLeadersResponse.json.
 """
 
@@ -19,7 +26,9 @@ class TopicPartitions:
 @dataclass(slots=True)
 class ElectLeadersRequest(Request):
     election_type: int = wire("int8", "1+")
+    """0 preferred, 1 unclean."""
     topic_partitions: list[TopicPartitions] | None = wire([TopicPartitions], nullable="0+")
+    """None asks for all."""
     timeout_ms: int = wire("int32", default=60000)
 
 

@@ -1,5 +1,12 @@
 """EndTxn, API key 26, versions 0 to 5; flexible from 3.
 
+Commits or aborts the open transaction of a producer.
+
+- v1: throttled after the answer (KIP-219). v2: PRODUCER_FENCED. v4: TRANSACTION_ABORTABLE (KIP-890). v5: every
+  transaction bumps the producer epoch, and the answer has id and epoch of the next one (KIP-890 part 2).
+
+State: not served yet; it needs the transaction coordinator.
+
 Source: Kafka's EndTxnRequest.json and EndTxnResponse.json.
 """
 
@@ -16,6 +23,7 @@ class EndTxnRequest(Request):
     producer_id: int = wire("int64")
     producer_epoch: int = wire("int16")
     committed: bool = wire("bool")
+    """False aborts."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,11 @@
 """ExpireDelegationToken, API key 40, versions 1 to 2; flexible from 2.
 
+Sets a delegation token to expire, or with a negative period at once (KIP-48).
+
+- v0 is gone from Kafka 4; v1 and v2 differ only in being flexible.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's ExpireDelegationTokenRequest.json and ExpireDelegationTokenResponse.json.
 """
 

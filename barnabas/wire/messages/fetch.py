@@ -1,5 +1,8 @@
-"""Fetch, API key 1, versions 4 to 18; flexible from 12.
+"""Fetch, API key 1, versions 0 to 18 (Kafka 4.3: 4 to 18); flexible from 12.
 
+- v0 to v3, which Kafka 4 has dropped, return message sets of the old formats. v1: throttle time. v2: messages of magic
+  1 (KIP-32). v3: `max_bytes` of the whole answer (KIP-74). v4: record batch v2, isolation level, last stable offset and
+  aborted transactions (KIP-98).
 - v5: log start offset. v7: incremental fetch sessions (KIP-227). v9: the consumer's current leader epoch (KIP-320).
   v10: zstd allowed. v11: rack id and preferred read replica (KIP-392). v12: last fetched epoch and the tagged fields
   diverging epoch, current leader, snapshot id (KIP-595). v13: topic ids instead of names (KIP-516). v15: the follower
@@ -7,6 +10,8 @@
   follower's directory id (KIP-853). v18: the follower's high watermark (KIP-1166).
 - Partitions are served in the order of the request, `max_bytes` is spent in that order, and the first batch is returned
   even when it is larger (KIP-74).
+
+State: served by `services/gateway/core/handlers/api_01_fetch.py`.
 
 Source: Kafka's FetchRequest.json and FetchResponse.json.
 """

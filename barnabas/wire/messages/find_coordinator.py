@@ -4,6 +4,8 @@
   and `coordinators` answers (KIP-699).
 - v1: key type. v5: TRANSACTION_ABORTABLE (KIP-890). v6: share groups, keyed `group:topic id:partition` (KIP-932).
 
+State: served by `services/gateway/core/handlers/api_10_find_coordinator.py`.
+
 Source: Kafka's FindCoordinatorRequest.json and FindCoordinatorResponse.json.
 """
 

@@ -1,5 +1,11 @@
 """Heartbeat, API key 12, versions 0 to 4; flexible from 4.
 
+A member of a classic group is alive, and learns of rebalances by REBALANCE_IN_PROGRESS.
+
+- v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: static members (KIP-345).
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's HeartbeatRequest.json and HeartbeatResponse.json.
 """
 

@@ -5,6 +5,8 @@ Sets, deletes, appends to or subtracts from single configuration values (KIP-339
 - All changes of one resource succeed or fail together; each resource stands alone.
 - Null deletes a value; APPEND and SUBTRACT are for values that are lists.
 
+State: not served yet; it needs the administration of logs, partitions and configurations.
+
 Source: Kafka's IncrementalAlterConfigsRequest.json and IncrementalAlterConfigsResponse.json.
 """
 

@@ -1,5 +1,16 @@
 """JoinGroup, API key 11, versions 0 to 9; flexible from 6.
 
+Joins a group of the classic protocol, and waits until all of its members have.
+
+- v1: `rebalance_timeout_ms`; before, the session timeout stands for it. v2: throttle time; from v3 on throttled after
+  the answer (KIP-219). v4: a new member is first answered MEMBER_ID_REQUIRED with its id, and joins again with that
+  (KIP-394). v5: static members (KIP-345). v7: the protocol type, and a null protocol name where there is none
+  (KIP-559). v8: the reason of joining (KIP-800). v9: `skip_assignment` for a leader that rejoins and need not assign
+  anew (KIP-814).
+- The leader alone gets all members with their metadata.
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's JoinGroupRequest.json and JoinGroupResponse.json.
 """
 
@@ -14,6 +25,7 @@ from barnabas.wire.schema import Request, Response, wire
 class JoinGroupRequestProtocol:
     name: str = wire("string")
     metadata: bytes = wire("bytes")
+    """For members of type `consumer` their subscription, in a format of the clients' own."""
 
 
 @dataclass(slots=True)
@@ -22,8 +34,10 @@ class JoinGroupRequest(Request):
     session_timeout_ms: int = wire("int32")
     rebalance_timeout_ms: int = wire("int32", "1+", default=-1)
     member_id: str = wire("string")
+    """Empty when joining for the first time."""
     group_instance_id: str | None = wire("string", "5+", nullable="5+", default=None)
     protocol_type: str = wire("string")
+    """`consumer`, or `connect` for instance."""
     protocols: list[JoinGroupRequestProtocol] = wire([JoinGroupRequestProtocol])
     reason: str | None = wire("string", "8+", nullable="8+", default=None)
 

@@ -1,5 +1,12 @@
 """LeaveGroup, API key 13, versions 0 to 5; flexible from 4.
 
+Members leave their group, at once rather than by session timeout.
+
+- v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: several members, by member id or by group
+  instance id, with an error each (KIP-345). v5: the reason of leaving (KIP-800).
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's LeaveGroupRequest.json and LeaveGroupResponse.json.
 """
 
@@ -35,4 +42,5 @@ class MemberResponse:
 class LeaveGroupResponse(Response):
     throttle_time_ms: int = wire("int32", "1+")
     error_code: int = wire("int16")
+    """Of the group, and up to v2 of the member."""
     members: list[MemberResponse] = wire([MemberResponse], "3+")

@@ -1,5 +1,13 @@
 """ListGroups, API key 16, versions 0 to 5; flexible from 3.
 
+The groups that the broker asked coordinates: clients ask every broker, and put the answers together.
+
+- v1: throttle time; from v2 on throttled after the answer (KIP-219). v4: filter by state (KIP-518). v5: filter by type,
+  `classic` or `consumer` for instance (KIP-848).
+- An empty filter asks for all.
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's ListGroupsRequest.json and ListGroupsResponse.json.
 """
 

@@ -1,5 +1,11 @@
 """ListPartitionReassignments, API key 46, version 0; flexible.
 
+The moves of partitions that are under way (KIP-455).
+
+- Null topics ask for all.
+
+State: not served yet; it needs elections, reassignments and features on demand.
+
 Source: Kafka's ListPartitionReassignmentsRequest.json and ListPartitionReassignmentsResponse.json.
 """
 
@@ -22,6 +28,7 @@ class ListPartitionReassignmentsRequest(Request):
     topics: list[ListPartitionReassignmentsTopics] | None = wire(
         [ListPartitionReassignmentsTopics], nullable="0+", default=None
     )
+    """None asks for all."""
 
 
 @dataclass(slots=True)

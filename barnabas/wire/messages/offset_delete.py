@@ -1,5 +1,11 @@
 """OffsetDelete, API key 47, version 0; never flexible.
 
+Deletes committed offsets of single partitions (KIP-496).
+
+- GROUP_SUBSCRIBED_TO_TOPIC where the group still consumes the topic. Never flexible.
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's OffsetDeleteRequest.json and OffsetDeleteResponse.json.
 """
 

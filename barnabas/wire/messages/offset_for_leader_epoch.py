@@ -7,6 +7,8 @@ the log was truncated (KIP-320).
 - The answer is the largest epoch of the log that is not above the asked one, and the offset after its last record; -1
   for both when there is none.
 
+State: not served yet; it needs the administration of logs, partitions and configurations.
+
 Source: Kafka's OffsetForLeaderEpochRequest.json and OffsetForLeaderEpochResponse.json.
 """
 
@@ -34,7 +36,8 @@ class OffsetForLeaderTopic:
 @dataclass(slots=True)
 class OffsetForLeaderEpochRequest(Request):
     replica_id: int = wire("int32", "3+", default=-2)
-    """-1 from consumers; -2, a consumer that may see past the high watermark, where v2 does not tell."""
+    """-1 from consumers. v2 does not tell it; -2 stands for a debugging consumer, which may see past the high
+    watermark."""
     topics: list[OffsetForLeaderTopic] = wire([OffsetForLeaderTopic])
 
 

@@ -1,4 +1,4 @@
-"""Produce, API key 0, versions 3 to 13; flexible from 9.
+"""Produce, API key 0, versions 0 to 13 (Kafka 4.3: 3 to 13); flexible from 9.
 
 - v0 to v2 are advertised (KAFKA-18659) and decoded, so that each of their partitions can be refused with
   UNSUPPORTED_VERSION; their records are message sets of the old formats.
@@ -6,6 +6,8 @@
   (KIP-467). v10: current leader and node endpoints (KIP-951). v12: may implicitly add partitions to a transaction
   (KIP-890). v13: topic ids instead of names (KIP-516).
 - `acks` 0 has no response; -1 waits for the in-sync replicas.
+
+State: served by `services/gateway/core/handlers/api_00_produce.py`.
 
 Source: Kafka's ProduceRequest.json and ProduceResponse.json.
 """

@@ -1,5 +1,10 @@
 """ReadShareGroupState, API key 84, version 0; flexible.
 
+A partition's leader reads its state for a share group from the share coordinator (KIP-932). Sent by brokers; it needs
+CLUSTER_ACTION.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's ReadShareGroupStateRequest.json and ReadShareGroupStateResponse.json.
 """
 
@@ -33,6 +38,7 @@ class StateBatch:
     first_offset: int = wire("int64")
     last_offset: int = wire("int64")
     delivery_state: int = wire("int8")
+    """0 available, 2 acknowledged, 4 archived."""
     delivery_count: int = wire("int16")
 
 

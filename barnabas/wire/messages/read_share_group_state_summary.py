@@ -1,5 +1,12 @@
 """ReadShareGroupStateSummary, API key 87, versions 0 to 1; flexible.
 
+As ReadShareGroupState, without the batches: enough to tell the start offset and the lag (KIP-932). Sent by brokers; it
+needs CLUSTER_ACTION.
+
+- v1: the number of records past the start offset that are done with (KIP-1226).
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's ReadShareGroupStateSummaryRequest.json and ReadShareGroupStateSummaryResponse.json.
 """
 

@@ -1,5 +1,9 @@
 """RemoveRaftVoter, API key 81, version 0; flexible.
 
+Removes a voter from the KRaft quorum (KIP-853).
+
+State: not served; cluster state is in etcd, and there is no KRaft quorum to look at or to change.
+
 Source: Kafka's RemoveRaftVoterRequest.json and RemoveRaftVoterResponse.json.
 """
 

@@ -1,5 +1,11 @@
 """RenewDelegationToken, API key 39, versions 1 to 2; flexible from 2.
 
+Renews a delegation token up to its maximal lifetime (KIP-48).
+
+- v0 is gone from Kafka 4; v1 and v2 differ only in being flexible.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's RenewDelegationTokenRequest.json and RenewDelegationTokenResponse.json.
 """
 

@@ -1,5 +1,12 @@
 """SaslAuthenticate, API key 36, versions 0 to 2; flexible from 2.
 
+One token of the SASL exchange, either way (KIP-152).
+
+- v1: how long the session lives until it has to authenticate again, 0 for as long as it likes (KIP-368).
+- SASL_AUTHENTICATION_FAILED says no more than that in its message, and the connection is closed after a delay.
+
+State: not served yet; it needs authentication and authorization.
+
 Source: Kafka's SaslAuthenticateRequest.json and SaslAuthenticateResponse.json.
 """
 

@@ -1,5 +1,11 @@
 """ShareAcknowledge, API key 79, versions 1 to 2; flexible.
 
+Acknowledges records of a share group without fetching more (KIP-932).
+
+- v0 was the early access of Kafka 4.0, and is gone. v2: renewal of locks (KIP-1222).
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's ShareAcknowledgeRequest.json and ShareAcknowledgeResponse.json.
 """
 
@@ -15,6 +21,7 @@ class AcknowledgementBatch:
     first_offset: int = wire("int64")
     last_offset: int = wire("int64")
     acknowledge_types: list[int] = wire(["int8"])
+    """0 gap, 1 accept, 2 release, 3 reject, 4 renew; one for all of the batch, or one per offset."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,13 @@
 """ShareFetch, API key 78, versions 1 to 2; flexible.
 
+Acquires records for a member of a share group, and acknowledges those it had (KIP-932).
+
+- v0 was the early access of Kafka 4.0, and is gone. v2: records may be acquired one by one, to the limit and no further
+  (KIP-1206), and locks renewed (KIP-1222).
+- Runs in share sessions, which are like fetch sessions; a member has one per broker. Epoch 0 opens, -1 closes.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's ShareFetchRequest.json and ShareFetchResponse.json.
 """
 
@@ -16,6 +24,7 @@ class AcknowledgementBatch:
     first_offset: int = wire("int64")
     last_offset: int = wire("int64")
     acknowledge_types: list[int] = wire(["int8"])
+    """0 gap, 1 accept, 2 release, 3 reject, 4 renew; one for all of the batch, or one per offset."""
 
 
 @dataclass(slots=True)
@@ -48,6 +57,7 @@ class ShareFetchRequest(Request):
     max_records: int = wire("int32", "1+")
     batch_size: int = wire("int32", "1+")
     share_acquire_mode: int = wire("int8", "2+")
+    """0 whole batches, 1 no more than `max_records`."""
     is_renew_ack: bool = wire("bool", "2+")
     topics: list[FetchTopic] = wire([FetchTopic])
     forgotten_topics_data: list[ForgottenTopic] = wire([ForgottenTopic])
@@ -75,6 +85,7 @@ class PartitionData:
     acknowledge_error_message: str | None = wire("string", nullable="0+", default=None)
     current_leader: LeaderIdAndEpoch = wire(LeaderIdAndEpoch)
     records: Buffer | None = wire("records", nullable="0")
+    """Encoded: handed on as it is, without a copy."""
     acquired_records: list[AcquiredRecords] = wire([AcquiredRecords])
 
 

@@ -1,5 +1,11 @@
 """ShareGroupDescribe, API key 77, version 1; flexible.
 
+Share groups with their members (KIP-932).
+
+- v0 was the early access of Kafka 4.0, and is gone.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's ShareGroupDescribeRequest.json and ShareGroupDescribeResponse.json.
 """
 
@@ -7,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barnabas.wire.messages.metadata import AUTHORIZED_OPERATIONS_UNKNOWN
 from barnabas.wire.schema import Request, Response, wire
 
 
@@ -49,7 +56,7 @@ class DescribedGroup:
     assignment_epoch: int = wire("int32")
     assignor_name: str = wire("string")
     members: list[Member] = wire([Member])
-    authorized_operations: int = wire("int32", default=-2147483648)
+    authorized_operations: int = wire("int32", default=AUTHORIZED_OPERATIONS_UNKNOWN)
 
 
 @dataclass(slots=True)

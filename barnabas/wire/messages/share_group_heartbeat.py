@@ -1,5 +1,11 @@
 """ShareGroupHeartbeat, API key 76, version 1; flexible.
 
+Membership of a share group (KIP-932): as ConsumerGroupHeartbeat, without anything to give back.
+
+- v0 was the early access of Kafka 4.0, and is gone.
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's ShareGroupHeartbeatRequest.json and ShareGroupHeartbeatResponse.json.
 """
 
@@ -15,6 +21,7 @@ class ShareGroupHeartbeatRequest(Request):
     group_id: str = wire("string")
     member_id: str = wire("string")
     member_epoch: int = wire("int32")
+    """0 joins, -1 leaves."""
     rack_id: str | None = wire("string", nullable="0+", default=None)
     subscribed_topic_names: list[str] | None = wire(["string"], nullable="0+", default=None)
 
@@ -39,3 +46,4 @@ class ShareGroupHeartbeatResponse(Response):
     member_epoch: int = wire("int32")
     heartbeat_interval_ms: int = wire("int32")
     assignment: Assignment | None = wire(Assignment, nullable="0+")
+    """None where unchanged."""

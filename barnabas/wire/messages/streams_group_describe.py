@@ -1,5 +1,9 @@
 """StreamsGroupDescribe, API key 89, version 0; flexible.
 
+Streams groups with topology, members and their tasks (KIP-1071).
+
+State: not served yet; it needs the group coordinator, and its streams protocol.
+
 Source: Kafka's StreamsGroupDescribeRequest.json and StreamsGroupDescribeResponse.json.
 """
 
@@ -7,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from barnabas.wire.messages.metadata import AUTHORIZED_OPERATIONS_UNKNOWN
 from barnabas.wire.schema import Request, Response, wire
 
 
@@ -100,7 +105,7 @@ class DescribedGroup:
     assignment_epoch: int = wire("int32")
     topology: Topology | None = wire(Topology, nullable="0+")
     members: list[Member] = wire([Member])
-    authorized_operations: int = wire("int32", default=-2147483648)
+    authorized_operations: int = wire("int32", default=AUTHORIZED_OPERATIONS_UNKNOWN)
 
 
 @dataclass(slots=True)

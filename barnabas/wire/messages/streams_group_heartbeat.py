@@ -1,5 +1,12 @@
 """StreamsGroupHeartbeat, API key 88, version 0; flexible.
 
+The whole of the streams protocol: membership, the application's topology, and its tasks (KIP-1071).
+
+- Null says that a field has not changed since the last heartbeat. The topology comes with the first one; `status` tells
+  what is wrong with it.
+
+State: not served yet; it needs the group coordinator, and its streams protocol.
+
 Source: Kafka's StreamsGroupHeartbeatRequest.json and StreamsGroupHeartbeatResponse.json.
 """
 
@@ -26,6 +33,8 @@ class TopicInfo:
 
 @dataclass(slots=True)
 class CopartitionGroup:
+    """Indexes into the topics of the subtopology."""
+
     source_topics: list[int] = wire(["int16"])
     source_topic_regex: list[int] = wire(["int16"])
     repartition_source_topics: list[int] = wire(["int16"])
@@ -82,6 +91,7 @@ class StreamsGroupHeartbeatRequest(Request):
     warmup_tasks: list[TaskIds] | None = wire([TaskIds], nullable="0+", default=None)
     process_id: str | None = wire("string", nullable="0+", default=None)
     user_endpoint: Endpoint | None = wire(Endpoint, nullable="0+")
+    """Where interactive queries reach this process."""
     client_tags: list[KeyValue] | None = wire([KeyValue], nullable="0+", default=None)
     task_offsets: list[TaskOffset] | None = wire([TaskOffset], nullable="0+", default=None)
     task_end_offsets: list[TaskOffset] | None = wire([TaskOffset], nullable="0+", default=None)
@@ -91,6 +101,8 @@ class StreamsGroupHeartbeatRequest(Request):
 @dataclass(slots=True)
 class Status:
     status_code: int = wire("int8")
+    """0 stale topology, 1 missing source topics, 2 incorrectly partitioned topics, 3 missing internal topics, 4
+    shutdown of the application, 5 assignment delayed."""
     status_detail: str = wire("string")
 
 

@@ -1,5 +1,12 @@
 """SyncGroup, API key 14, versions 0 to 5; flexible from 4.
 
+The leader of a classic group hands in the assignments, and every member waits here for its own.
+
+- v1: throttle time; from v2 on throttled after the answer (KIP-219). v3: static members (KIP-345). v5: protocol type
+  and name, which have to be the group's or INCONSISTENT_GROUP_PROTOCOL is answered (KIP-559).
+
+State: not served yet; it needs the group coordinator.
+
 Source: Kafka's SyncGroupRequest.json and SyncGroupResponse.json.
 """
 
@@ -25,6 +32,7 @@ class SyncGroupRequest(Request):
     protocol_type: str | None = wire("string", "5+", nullable="5+", default=None)
     protocol_name: str | None = wire("string", "5+", nullable="5+", default=None)
     assignments: list[SyncGroupRequestAssignment] = wire([SyncGroupRequestAssignment])
+    """From the leader only."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,13 @@
 """TxnOffsetCommit, API key 28, versions 0 to 5; flexible from 3.
 
+Commits a group's offsets as part of a transaction: they count when it commits.
+
+- v1: throttled after the answer (KIP-219). v2: leader epoch (KIP-320). v3: generation, member and static member,
+  checked as in OffsetCommit (KIP-447). v4: TRANSACTION_ABORTABLE (KIP-890). v5: under transaction.version 2 it does
+  what AddOffsetsToTxn did before (KIP-890 part 2).
+
+State: not served yet; it needs the transaction coordinator.
+
 Source: Kafka's TxnOffsetCommitRequest.json and TxnOffsetCommitResponse.json.
 """
 

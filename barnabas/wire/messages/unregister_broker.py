@@ -1,5 +1,9 @@
 """UnregisterBroker, API key 64, version 0; flexible.
 
+Removes a broker that will not return from the cluster's metadata (KIP-589).
+
+State: not served yet; it needs elections, reassignments and features on demand.
+
 Source: Kafka's UnregisterBrokerRequest.json and UnregisterBrokerResponse.json.
 """
 

@@ -1,5 +1,13 @@
 """UpdateFeatures, API key 57, versions 0 to 2; flexible.
 
+Raises and lowers finalized features of the cluster, `group.version` for instance (KIP-584).
+
+- v1: `validate_only`, and an upgrade type that tells safe downgrades from unsafe ones, instead of `allow_downgrade`
+  (KIP-778). v2: no results per feature, since the request succeeds or fails as a whole (KIP-1022).
+- `max_version_level` below 1 deletes the feature.
+
+State: not served yet; it needs elections, reassignments and features on demand.
+
 Source: Kafka's UpdateFeaturesRequest.json and UpdateFeaturesResponse.json.
 """
 
@@ -16,6 +24,7 @@ class FeatureUpdateKey:
     max_version_level: int = wire("int16")
     allow_downgrade: bool = wire("bool", "0")
     upgrade_type: int = wire("int8", "1+", default=1)
+    """1 upgrade, 2 safe downgrade, 3 unsafe downgrade."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,12 @@
 """WriteShareGroupState, API key 85, versions 0 to 1; flexible.
 
+A partition's leader writes its state for a share group to the share coordinator (KIP-932). Sent by brokers; it needs
+CLUSTER_ACTION.
+
+- v1: the number of records past the start offset that are done with, by which lag is counted (KIP-1226).
+
+State: not served yet; it needs the group and share coordinators.
+
 Source: Kafka's WriteShareGroupStateRequest.json and WriteShareGroupStateResponse.json.
 """
 
@@ -15,6 +22,7 @@ class StateBatch:
     first_offset: int = wire("int64")
     last_offset: int = wire("int64")
     delivery_state: int = wire("int8")
+    """0 available, 2 acknowledged, 4 archived."""
     delivery_count: int = wire("int16")
 
 

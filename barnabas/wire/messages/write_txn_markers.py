@@ -1,5 +1,13 @@
 """WriteTxnMarkers, API key 27, versions 1 to 2; flexible.
 
+The transaction coordinator ends a transaction in its partitions: each leader appends a control batch. Sent by brokers;
+it needs CLUSTER_ACTION.
+
+- v0 is gone from Kafka 4. v2: the transaction version, by which the leader checks the epoch more strictly (KIP-1228).
+- A coordinator epoch below the last one seen is TRANSACTION_COORDINATOR_FENCED.
+
+State: not served yet; it needs the transaction coordinator.
+
 Source: Kafka's WriteTxnMarkersRequest.json and WriteTxnMarkersResponse.json.
 """
 
@@ -21,9 +29,11 @@ class WritableTxnMarker:
     producer_id: int = wire("int64")
     producer_epoch: int = wire("int16")
     transaction_result: bool = wire("bool")
+    """True commits, false aborts."""
     topics: list[WritableTxnMarkerTopic] = wire([WritableTxnMarkerTopic])
     coordinator_epoch: int = wire("int32")
     transaction_version: int = wire("int8", "2+")
+    """0 and 1 take the markers' epoch as it is; from 2 on it has to be above the transaction's."""
 
 
 @dataclass(slots=True)

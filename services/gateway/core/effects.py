@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from barnabas.channel.messages import ExchangeRequest, ParkRequest, ReadRequest
+from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -26,6 +27,16 @@ class ControllerCall:
 
     call_id: int
     request: ControllerRequest
+
+
+@dataclass(slots=True, frozen=True)
+class LogstoreCall:
+    """To be put to one logstore, once; the answer, or None without one, goes to `logstore_answered`."""
+
+    call_id: int
+    node_id: int
+    request: AdministrationRequest
+    timeout_ms: int
 
 
 class LogLevel(IntEnum):
@@ -53,6 +64,9 @@ class Outputs:
     reads: list[tuple[int, ReadRequest]] = field(default_factory=list)
     parks: list[tuple[str, ParkRequest]] = field(default_factory=list)
     controller_calls: list[ControllerCall] = field(default_factory=list)
+    logstore_calls: list[LogstoreCall] = field(default_factory=list)
+    logstore_cancels: list[int] = field(default_factory=list)
+    """Ids of calls whose answers nobody waits for any more: calls of former turns, or of this one."""
     writes: list[tuple[int, list[Buffer]]] = field(default_factory=list)
     """At most one per connection id."""
     closes: list[int] = field(default_factory=list)

@@ -15,6 +15,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.purgatory_up / purgatory_down(pod_id, now_ms), processor.park_response(pod_id, message, now_ms)
             processor.metadata_updated(update, now_ms)
             processor.controller_answered(call_id, answer or None, now_ms)
+            processor.logstore_answered(node_id, call_id, answer or None, now_ms)
             processor.drain(now_ms)
         processor.expire(now_ms)
         carry out processor.take_outputs()
@@ -27,9 +28,11 @@ the first message of a stream. A message whose meaning is broken raises Malforme
 from __future__ import annotations
 
 from barnabas.channel.messages import ExchangeResponse, ParkResponse, ReadResponse
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
 from services.gateway.core.addresses import BrokerAddress, broker_address
+from services.gateway.core.administration import AdministrationRoom
 from services.gateway.core.appends import AppendRouter
 from services.gateway.core.authorization import RequestContext
 from services.gateway.core.clients import ClientRoom
@@ -67,6 +70,7 @@ class Processor:
         self.queries = QueryRouter(self)
         self.parking = ParkingRoom(self)
         self.controller = ControllerRoom(self)
+        self.administration = AdministrationRoom(self)
         self.producer_ids = ProducerIds(self)
 
     # --- connections ---
@@ -123,6 +127,7 @@ class Processor:
         logstore.exchange_is_up = False
         logstore.exchange_credit.reset()
         self.queries.stream_lost(logstore)
+        self.administration.stream_lost(node_id)
         self.appends.stream_lost(logstore)
         logstore.exchange = None
 
@@ -189,6 +194,10 @@ class Processor:
         self.now_ms = now_ms
         self.controller.answered(call_id, answer)
 
+    def logstore_answered(self, node_id: int, call_id: int, answer: AdministrationResponse | None, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.administration.answered(node_id, call_id, answer)
+
     # --- time, and the end of a turn ---
 
     def expire(self, now_ms: int) -> None:
@@ -222,6 +231,8 @@ class Processor:
             self.logstores.take_reads(),
             self.parking.take_requests(),
             self.controller.take_calls(),
+            self.administration.take_calls(),
+            self.administration.take_cancels(),
         )
         self.clients.take(outputs)
         return outputs

@@ -9,12 +9,13 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
-    from services.gateway.core.effects import ControllerAnswer
+    from services.gateway.core.effects import ControllerAnswer, LogstoreCall
 
 
 class ResponseKind(IntEnum):
@@ -55,6 +56,10 @@ class Slot:
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         """The controller's answer to its call, None when no controller could be asked."""
         raise AssertionError("a request that asked nothing was answered")
+
+    def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
+        """A logstore's answer to a call, None when it was lost."""
+        raise AssertionError("a request that asked no logstore was answered")
 
     def revision_applied(self) -> None:
         """The revision that it waited for is in the image."""

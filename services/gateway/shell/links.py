@@ -1,4 +1,4 @@
-"""The streams of one processor: two to every logstore of the image, one to every purgatory pod."""
+"""The streams of one processor: two to every logstore of the image, and calls; one to every purgatory pod."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ from barnabas.channel.packing import (
     scan_park_response,
     scan_read_response,
 )
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import Broker, Purgatory
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
+from services.gateway.core.effects import LogstoreCall
+from services.gateway.shell.logstore_calls import LogstoreCalls
 
 EXCHANGE = "/barnabas.logstore.v1.DataChannel/Exchange"
 READ = "/barnabas.logstore.v1.DataChannel/Read"
@@ -49,6 +52,8 @@ class LinkOwner(Protocol):
     def read_response(self, node_id: int, response: ReadResponse) -> None: ...
 
     def read_down(self, node_id: int) -> None: ...
+
+    def logstore_answered(self, node_id: int, call_id: int, answer: AdministrationResponse | None) -> None: ...
 
     def purgatory_up(self, pod_id: str) -> None: ...
 
@@ -88,6 +93,15 @@ class Links:
         if streams is not None:
             streams.read.send(pack_read_request(request))
 
+    def send_call(self, call: LogstoreCall) -> None:
+        streams = self._logstores.get(call.node_id)
+        if streams is not None:
+            streams.calls.send(call)
+
+    def cancel_call(self, call_id: int) -> None:
+        for streams in self._logstores.values():
+            streams.calls.cancel(call_id)
+
     def send_park(self, pod_id: str, request: ParkRequest) -> None:
         park = self._parks.get(pod_id)
         if park is not None:
@@ -124,7 +138,7 @@ class Links:
 
 
 class _LogstoreStreams:
-    """Both streams to one incarnation of a logstore; another process at its address is not believed."""
+    """Both streams, and the calls, to one incarnation of a logstore; another process at its address is not believed."""
 
     def __init__(self, broker: Broker, hello: Hello, owner: LinkOwner) -> None:
         self.broker = broker
@@ -149,12 +163,14 @@ class _LogstoreStreams:
             on_message=self._read_message,
             on_down=self._read_down,
         )
+        self.calls = LogstoreCalls(broker.node_id, broker.data_address, owner.logstore_answered)
         self.exchange.start()
         self.read.start()
 
     async def close(self) -> None:
         await self.exchange.close()
         await self.read.close()
+        await self.calls.close()
 
     def _is_expected(self, node_id: int | None, reset: Callable[[str], None]) -> bool:
         if node_id == self.broker.node_id:

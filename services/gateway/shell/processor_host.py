@@ -12,6 +12,7 @@ import socket
 import msgspec
 
 from barnabas.channel.messages import ExchangeResponse, ParkResponse, ReadResponse
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes_messages import MessageSocket
@@ -112,6 +113,10 @@ class ProcessorHost:
         self._core.read_down(node_id, monotonic_ms())
         self._schedule_turn()
 
+    def logstore_answered(self, node_id: int, call_id: int, answer: AdministrationResponse | None) -> None:
+        self._core.logstore_answered(node_id, call_id, answer, monotonic_ms())
+        self._schedule_turn()
+
     def purgatory_up(self, pod_id: str) -> None:
         self._core.purgatory_up(pod_id, monotonic_ms())
         self._schedule_turn()
@@ -151,6 +156,10 @@ class ProcessorHost:
             self.links.send_park(pod_id, park)
         for call in outputs.controller_calls:
             self._acceptor.send(joint.CALL, joint.encode_call(call.call_id, call.request))
+        for logstore_call in outputs.logstore_calls:
+            self.links.send_call(logstore_call)
+        for call_id in outputs.logstore_cancels:
+            self.links.cancel_call(call_id)
         sockets = self._sockets
         for connection_id, buffers in outputs.writes:
             client = sockets.get(connection_id)

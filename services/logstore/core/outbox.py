@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from barnabas.channel.assembly import split_read_result
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
 from services.logstore.core.storage.effects import StorageEffect
@@ -18,18 +19,29 @@ RESPONSE_BYTES_MAX = 1024 * 1024
 
 @dataclass(slots=True)
 class Outgoing:
-    """The messages of one turn, by stream id; the streams to end, with reasons; log directories that went offline."""
+    """The messages of one turn by stream or call id, the streams to end with reasons, the directories gone offline."""
 
     exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
     reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
     watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
     controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
+    administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
 
 
 class Outbox:
-    __slots__ = ("_closes", "_controls", "_credits", "_effects", "_exchanges", "_offline", "_reads", "_watches")
+    __slots__ = (
+        "_administration",
+        "_closes",
+        "_controls",
+        "_credits",
+        "_effects",
+        "_exchanges",
+        "_offline",
+        "_reads",
+        "_watches",
+    )
 
     def __init__(self, credit_pool: CreditPool) -> None:
         self._credits = credit_pool
@@ -38,6 +50,7 @@ class Outbox:
         self._reads: list[ReadStream] = []
         self._watches: list[WatchStream] = []
         self._controls: list[tuple[int, ControlResponse]] = []
+        self._administration: list[tuple[int, AdministrationResponse]] = []
         self._closes: list[tuple[int, str]] = []
         self._offline: list[tuple[str, DiskError]] = []
 
@@ -70,6 +83,9 @@ class Outbox:
     def answer_control(self, session_id: int, response: ControlResponse) -> None:
         self._controls.append((session_id, response))
 
+    def answer_administration(self, call_id: int, response: AdministrationResponse) -> None:
+        self._administration.append((call_id, response))
+
     def close(self, stream_id: int, reason: str) -> None:
         self._closes.append((stream_id, reason))
 
@@ -82,8 +98,10 @@ class Outbox:
 
     def take_outgoing(self) -> Outgoing:
         """Everything to be said now, with the credit that has come free."""
-        outgoing = Outgoing(controls=self._controls, closes=self._closes, offline=self._offline)
-        self._controls, self._closes, self._offline = [], [], []
+        outgoing = Outgoing(
+            controls=self._controls, administration=self._administration, closes=self._closes, offline=self._offline
+        )
+        self._controls, self._administration, self._closes, self._offline = [], [], [], []
         for stream in self._exchanges:
             response, stream.response = stream.response, None
             if stream.closed or response is None:

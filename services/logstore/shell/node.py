@@ -26,6 +26,7 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
 from services.logstore.core.storage.checkpoints import uuid_to_text
+from services.logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.data_listener import DATA_SERVICE, WATCH_SERVICE, DataListener
@@ -38,6 +39,7 @@ BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
 STOP_GRACE_MS: Final = 300
 ERRORS_LOGGED_MAX: Final = 5
+_SERVICES: Final = (DATA_SERVICE, WATCH_SERVICE, ADMINISTRATION_SERVICE)
 
 _log = get_logger("logstore")
 
@@ -54,6 +56,7 @@ class LogstoreNode:
         self._etcd = settings.etcd_client()
         self._server, self._data_port = create_server(settings.listeners)
         self._listener = DataListener(self._server)
+        self._administration = AdministrationListener(self._server)
         self._control = ControlProcess(
             settings.control_listeners, settings.log_level, settings.log_format, self._on_command
         )
@@ -82,8 +85,8 @@ class LogstoreNode:
     # --- start -------------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        self._health = await add_health(self._server, DATA_SERVICE, WATCH_SERVICE, serving=False)
-        add_reflection(self._server, DATA_SERVICE, WATCH_SERVICE)
+        self._health = await add_health(self._server, *_SERVICES, serving=False)
+        add_reflection(self._server, *_SERVICES)
         await self._server.start()
         cluster_id = await self._learn_cluster_id()
         loaded = await self._load(cluster_id)
@@ -93,6 +96,7 @@ class LogstoreNode:
         epoch = await registration.start()
         assert self._loop is not None
         self._listener.serve(self._loop)
+        self._administration.serve(self._loop)
         self._control.set_serving(True)
         await self._health.set_serving(True)
         _log.info(
@@ -188,6 +192,7 @@ class LogstoreNode:
 
     def _send(self, outgoing: Outgoing) -> None:
         self._listener.send(outgoing)
+        self._administration.send(outgoing)
         for path, error in outgoing.offline:
             self._offline_log_dirs[path] = str(error)
             self._gone_offline.set()

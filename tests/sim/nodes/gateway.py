@@ -13,10 +13,11 @@ from barnabas.channel.messages import (
     ReadRequest,
     ReadResponse,
 )
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, Purgatory, UpdateMetadata
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
-from services.gateway.core.effects import Log, LogLevel, Outputs
+from services.gateway.core.effects import Log, LogLevel, LogstoreCall, Outputs
 from services.gateway.core.processor import Processor
 from tests.sim.links import Link
 from tests.sim.network import End, Network
@@ -24,8 +25,8 @@ from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.membership import Answer, Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
-from tests.sim.protocols import EXCHANGE, PARK, READ
-from tests.sim.scheduler import Event, InvariantViolation, Scheduler
+from tests.sim.protocols import ADMINISTRATION, EXCHANGE, PARK, READ
+from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler
 
 PORT = 9092
 LISTENER = "PLAINTEXT"
@@ -51,6 +52,7 @@ class GatewayNode(Process):
         self._last_connection_id = 0
         self._logstores: dict[int, _LogstoreStreams] = {}
         self._pods: dict[str, tuple[Purgatory, Link]] = {}
+        self._calls: dict[int, _LogstoreCall] = {}
         self._timer: Event | None = None
         self.network.listen(self.address, self, self._accept)
         etcd = EtcdClient(self)
@@ -98,6 +100,11 @@ class GatewayNode(Process):
     def _answered(self, call_id: int, answer: Answer | None) -> None:
         self.running.controller_answered(call_id, answer, self.now_ms)
         self.turn_soon()
+
+    def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
+        if self._calls.pop(call.call_id, None) is not None:
+            self.running.logstore_answered(call.node_id, call.call_id, answer, self.now_ms)
+            self.turn_soon()
 
     def _follow_image(self) -> None:
         image = self.running.image
@@ -162,6 +169,13 @@ class GatewayNode(Process):
             request = call.request
             timeout_ms = ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
             self._membership.call(call.call_id, request, timeout_ms)
+        for logstore_call in outputs.logstore_calls:
+            if logstore_call.node_id in self._logstores:
+                address = self._logstores[logstore_call.node_id].broker.data_address
+                self._calls[logstore_call.call_id] = _LogstoreCall(self, address, logstore_call)
+        for call_id in outputs.logstore_cancels:
+            if call_id in self._calls:
+                self._calls.pop(call_id).end.close("nobody waits for it")
         for connection_id, buffers in outputs.writes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].end.send(b"".join(map(bytes, buffers)))
@@ -207,6 +221,28 @@ class _ClientSocket:
         unread, self._unread = self._unread, []
         for message in unread:
             self.on_message(message)
+
+
+class _LogstoreCall:
+    """One call on a connection of its own; lost when that is, or when its time is over."""
+
+    def __init__(self, node: GatewayNode, address: str, call: LogstoreCall) -> None:
+        self._node = node
+        self._call = call
+        self.end = node.network.connect(ADMINISTRATION, node, address, self)
+        self.end.send(call.request)
+        node.after(call.timeout_ms * MS, f"gives up call {call.call_id}", self._give_up)
+
+    def on_message(self, message: AdministrationResponse) -> None:
+        self.end.close("answered")
+        self._node.logstore_answered(self._call, message)
+
+    def on_closed(self, reason: str) -> None:
+        self._node.logstore_answered(self._call, None)
+
+    def _give_up(self) -> None:
+        self.end.close("took too long")
+        self._node.logstore_answered(self._call, None)
 
 
 class _LogstoreStreams:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import assert_never
 
 from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
+from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.keys import LogstoreRegistration, Role
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.cluster.topic_config import TopicConfig
@@ -145,9 +145,15 @@ class LogstoreNode(Process):
         end.send(ControlResponse(0, 0, heartbeat=1))
         return _ControlSession(self, self._last_stream_id)
 
+    def refuse(self, call_id: int) -> None:
+        """A call that the core does not take."""
+        self._ends[call_id].close("refused")
+        self.stream_closed(call_id)
+
     def stream_closed(self, stream_id: int) -> None:
         if self._ends.pop(stream_id, None) is not None and self.core is not None:
             self.core.on_stream_closed(stream_id)
+            self.core.on_administration_cancelled(stream_id)
             self.turn_soon()
 
     # --- turns -------------------------------------------------------------------------------------------------------
@@ -159,7 +165,8 @@ class LogstoreNode(Process):
         core.step(self.now_ms, self.wall_ms)
         self._carry_out(core.take_effects())
         outgoing = core.take_outgoing()
-        for stream_id, message in (*outgoing.exchanges, *outgoing.reads, *outgoing.watches, *outgoing.controls):
+        streams = (*outgoing.exchanges, *outgoing.reads, *outgoing.watches, *outgoing.controls)
+        for stream_id, message in (*streams, *outgoing.administration):
             end = self._ends.get(stream_id)
             if end is not None:
                 end.send(message)
@@ -219,13 +226,13 @@ class LogstoreNode(Process):
 
 
 class _DataStream:
-    """Exchange, Read or Watch: which one, its messages tell."""
+    """Exchange, Read, Watch, or one call of Administration: which one, its messages tell."""
 
     def __init__(self, node: LogstoreNode, stream_id: int) -> None:
         self._node = node
         self._stream_id = stream_id
 
-    def on_message(self, message: ExchangeRequest | ReadRequest | WatchRequest) -> None:
+    def on_message(self, message: ExchangeRequest | ReadRequest | WatchRequest | AdministrationRequest) -> None:
         core = self._node.core
         assert core is not None
         match message:
@@ -236,7 +243,8 @@ class _DataStream:
             case WatchRequest():
                 core.on_watch(self._stream_id, message)
             case _:
-                assert_never(message)
+                if not core.on_administration(self._stream_id, message):
+                    self._node.refuse(self._stream_id)
         self._node.turn_soon()
 
     def on_closed(self, reason: str) -> None:

@@ -27,6 +27,7 @@ from barnabas.channel.messages import (
     StateAnswer,
     StateQuery,
 )
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
@@ -34,7 +35,7 @@ from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from services.gateway.core.config import GatewayConfig, Listener
-from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel
+from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel, LogstoreCall
 from services.gateway.core.processor import Processor
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
@@ -158,6 +159,7 @@ class ScriptedLogstore:
     state_queries: list[StateQuery] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     cancels: list[int] = field(default_factory=list)
+    calls: list[LogstoreCall] = field(default_factory=list)
     messages: int = 0
 
     def up(self, credit: Credit | None = AMPLE) -> None:
@@ -200,6 +202,12 @@ class ScriptedLogstore:
         ]
         piece = ReadPiece(read.request_id, True, partitions)
         self.world.processor.read_response(self.node_id, ReadResponse(pieces=[piece]), self.world.now_ms)
+        self.world.turn()
+
+    def answer_call(self, answer: AdministrationResponse | None) -> None:
+        """Answer the oldest call."""
+        call = self.calls.pop(0)
+        self.world.processor.logstore_answered(self.node_id, call.call_id, answer, self.world.now_ms)
         self.world.turn()
 
     def state_answer(self, high_watermark: int, *, leader_epoch: int = 5, leading: bool = True) -> None:
@@ -307,6 +315,10 @@ class World:
         faults = [log for log in outputs.logs if log.level is LogLevel.ERROR]
         assert self.expects_fault or not faults, faults
         self.calls += outputs.controller_calls
+        for logstore_call in outputs.logstore_calls:
+            self.logstores[logstore_call.node_id].calls.append(logstore_call)
+        for logstore in self.logstores.values():
+            logstore.calls = [call for call in logstore.calls if call.call_id not in outputs.logstore_cancels]
         for node_id, exchange in outputs.exchanges:
             logstore = self.logstores[node_id]
             logstore.messages += 1

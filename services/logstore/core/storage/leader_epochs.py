@@ -47,6 +47,19 @@ class LeaderEpochs:
         index = bisect_right(self._start_offsets, offset)
         return self._epochs[index - 1] if index else NO_EPOCH
 
+    def end_offset_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(the largest known epoch at or below `epoch`, where it ends), or (-1, -1) where that is not known.
+
+        Kafka's `LeaderEpochFileCache.endOffsetFor`. An epoch before all that are known is answered with itself and the
+        start of the first: the records of it and of all before it are below. One after all that are known is unknown.
+        """
+        if epoch == NO_EPOCH or epoch > self.latest:
+            return NO_EPOCH, -1
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        index = bisect_right(self._epochs, epoch)
+        return self._epochs[index - 1] if index else epoch, self._start_offsets[index]
+
     def truncate_from(self, offset: int) -> None:
         """Forget epochs that begin at or past `offset`."""
         while self._start_offsets and self._start_offsets[-1] >= offset:

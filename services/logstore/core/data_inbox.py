@@ -1,0 +1,200 @@
+"""The door of the data side: what peers' streams bring is checked, waits here, and is worked off in bounded steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, assert_never
+
+from barnabas.channel.credits import CreditPool
+from barnabas.channel.messages import (
+    Append,
+    ExchangeRequest,
+    Hello,
+    OffsetQuery,
+    ReadRequest,
+    StateQuery,
+    WatchRequest,
+    Welcome,
+)
+from services.logstore.core.appends import Appends
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.queries import Queries
+from services.logstore.core.reads import Reads
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.streams import ExchangeStream, PendingRead, ReadStream, Stream, WatchStream
+from services.logstore.core.watches import Watches
+
+if TYPE_CHECKING:
+    from services.logstore.core.logstore import LogstoreConfig
+
+
+class DataInbox:
+    """All streams by their ids, and the requests of all of them in the order in which they came."""
+
+    def __init__(
+        self,
+        config: LogstoreConfig,
+        replicas: Replicas,
+        credit_pool: CreditPool,
+        outbox: Outbox,
+        appends: Appends,
+        reads: Reads,
+        queries: Queries,
+        watches: Watches,
+    ) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._credits = credit_pool
+        self._outbox = outbox
+        self._appends = appends
+        self._reads = reads
+        self._queries = queries
+        self._watches = watches
+        self._waiting: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
+        self._streams: dict[int, Stream] = {}
+        self.refuses_appends = False
+        """The logstore is stopping."""
+
+    def __len__(self) -> int:
+        """The requests that wait."""
+        return len(self._waiting)
+
+    # --- a step ------------------------------------------------------------------------------------------------------
+
+    def step(self, wall_ms: int) -> None:
+        """Work off what waits, within the step's bounds."""
+        requests_left, bytes_left = self._config.step_requests_max, self._config.step_bytes_max
+        inbox = self._waiting
+        while inbox and requests_left > 0 and bytes_left > 0:
+            waiting = inbox.popleft()
+            if isinstance(waiting, PendingRead):
+                requests_left -= max(1, self._reads.plan(waiting, requests_left))
+                if not waiting.is_planned:
+                    inbox.appendleft(waiting)
+                continue
+            stream, request = waiting
+            requests_left -= 1
+            if stream.closed:
+                continue
+            match request:
+                case Append():
+                    bytes_left -= len(request.records)
+                    self._appends.append(stream, request, wall_ms)
+                case OffsetQuery():
+                    self._queries.query_offset(stream, request)
+                case StateQuery():
+                    self._queries.query_state(stream, request)
+                case _:
+                    assert_never(request)
+
+    # --- what arrives ------------------------------------------------------------------------------------------------
+
+    def on_exchange(self, stream_id: int, request: ExchangeRequest) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = ExchangeStream(stream_id)
+        assert isinstance(stream, ExchangeStream)
+        if stream.closed:
+            return
+        if request.hello is not None:
+            welcome = self._greet(stream, request.hello)
+            if welcome is None:
+                return
+            response = self._outbox.exchange_response(stream)
+            response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
+        appends = request.appends
+        request_count = len(appends) + len(request.offset_queries) + len(request.state_queries)
+        if not request_count:
+            return
+        byte_count = sum([len(append.records) for append in appends])
+        if not self._admit(stream, request_count, byte_count):
+            return
+        if self.refuses_appends:
+            self._appends.refuse_all(stream, appends)
+        else:
+            self._waiting.extend([(stream, append) for append in appends])
+        self._waiting.extend([(stream, query) for query in request.offset_queries])
+        self._waiting.extend([(stream, query) for query in request.state_queries])
+
+    def on_read(self, stream_id: int, request: ReadRequest) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = ReadStream(stream_id)
+        assert isinstance(stream, ReadStream)
+        if stream.closed:
+            return
+        if request.hello is not None:
+            welcome = self._greet(stream, request.hello)
+            if welcome is None:
+                return
+            response = self._outbox.read_response(stream)
+            response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
+        for request_id in request.cancels:
+            self._reads.cancel(stream, request_id)
+        if request.reads and self._admit(stream, len(request.reads), 0):
+            self._waiting.extend([self._reads.accept(stream, read) for read in request.reads])
+
+    def on_watch(self, stream_id: int, request: WatchRequest) -> None:
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            stream = self._streams[stream_id] = WatchStream(stream_id)
+        assert isinstance(stream, WatchStream)
+        if stream.closed:
+            return
+        if request.hello is not None:
+            welcome = self._greet(stream, request.hello)
+            if welcome is None:
+                return
+            self._outbox.watch_response(stream).welcome = welcome
+        if not stream.greeted:
+            self._close(stream, "the first message is no hello")
+            return
+        for watched in request.unwatches:
+            self._watches.unwatch(stream, watched)
+        for watched in request.watches:
+            self._watches.watch(stream, watched)
+
+    def on_stream_closed(self, stream_id: int) -> None:
+        """What the stream asked for and is not begun is dropped; what is appended stays appended."""
+        stream = self._streams.pop(stream_id, None)
+        if stream is None:
+            return
+        stream.closed = True
+        self._credits.close_stream(stream_id)
+        match stream:
+            case ReadStream():
+                self._reads.close(stream)
+            case WatchStream():
+                self._watches.close(stream)
+            case ExchangeStream():
+                pass
+            case _:
+                assert_never(stream)
+
+    # --- the conversation of a stream --------------------------------------------------------------------------------
+
+    def _greet(self, stream: Stream, hello: Hello) -> Welcome | None:
+        if stream.greeted:
+            self._close(stream, "a second hello")
+            return None
+        cluster_id = self._replicas.cluster_id
+        if hello.cluster_id not in ("", cluster_id):
+            self._close(stream, f"cluster {hello.cluster_id} is not this one, {cluster_id}")
+            return None
+        stream.greeted = True
+        return Welcome(self._replicas.node_id, self._replicas.broker_epoch)
+
+    def _admit(self, stream: Stream, request_count: int, byte_count: int) -> bool:
+        """Requests need a hello before and credit for them; who breaks that is broken, and loses the stream."""
+        if not stream.greeted:
+            self._close(stream, "the first message is no hello")
+            return False
+        if not self._credits.received(stream.stream_id, request_count, byte_count):
+            self._close(stream, "more requests than there was credit for")
+            return False
+        return True
+
+    def _close(self, stream: Stream, reason: str) -> None:
+        """Have the host end a stream; it reports the end by `on_stream_closed` like any other."""
+        stream.closed = True
+        self._outbox.close(stream.stream_id, reason)
