@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from barnabas.channel.messages import PartitionState
 from barnabas.cluster.messages import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, PartitionMetadata
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.replication.follower_progress import FollowerProgress
+from services.logstore.core.replication.in_sync_replicas import InSyncReplicas
 from services.logstore.core.storage.log import PartitionLog
 
 if TYPE_CHECKING:
@@ -34,9 +36,10 @@ class Partition:
 
     __slots__ = (
         "epoch_start_offset",
+        "followers",
         "high_watermark",
-        "in_sync_replicas",
         "is_stopped",
+        "isr",
         "key",
         "leader_epoch",
         "leader_id",
@@ -47,7 +50,6 @@ class Partition:
         "partition",
         "partition_epoch",
         "pending",
-        "replica_log_end_offsets",
         "replicas",
         "topic",
         "topic_id",
@@ -67,18 +69,18 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
         self.replicas: list[int] = []
-        self.in_sync_replicas: list[int] = []
+        self.isr = InSyncReplicas()
         self.high_watermark = log.log_start_offset
         # Where the epoch began under which this replica leads.
         self.epoch_start_offset = log.log_start_offset
-        # What each other member of the maximal ISR has confirmed by its fetches; empty while this is the only replica.
-        self.replica_log_end_offsets: dict[int, int] = {}
+        # Every other assigned replica, while this one leads.
+        self.followers: dict[int, FollowerProgress] = {}
         # Appended and not answered yet, in the order of their offsets.
         self.pending: deque[PendingAppend] = deque()
 
     # --- leadership --------------------------------------------------------------------------------------------------
 
-    def apply(self, state: PartitionMetadata) -> LeadershipChange:
+    def apply(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
         """Take the controller's word on this partition. The caller fails what is pending when that is NEW_EPOCH."""
         newer = (state.leader_epoch, state.partition_epoch)
         known = (self.leader_epoch, self.partition_epoch)
@@ -92,17 +94,27 @@ class Partition:
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
-        self.in_sync_replicas = state.in_sync_replicas
+        self.isr.commit(state.in_sync_replicas)
         self.leading = self.online and state.leader == self.node_id
-        others = [node_id for node_id in state.in_sync_replicas if node_id != self.node_id]
-        kept = {} if new_epoch else self.replica_log_end_offsets
-        self.replica_log_end_offsets = {node_id: kept.get(node_id, -1) for node_id in others}
+        self._follow_assignment(state, now_ms, new_epoch=new_epoch)
         if self.leading:
             if new_epoch:
                 self.log.leader_epochs.assign(state.leader_epoch, self.log.next_offset)
                 self.epoch_start_offset = self.log.next_offset
-            self.advance_high_watermark()
+            self.advance_high_watermark(lag_ms_max, now_ms)
         return LeadershipChange.NEW_EPOCH if new_epoch else LeadershipChange.SAME_LEADER
+
+    def _follow_assignment(self, state: PartitionMetadata, now_ms: int, *, new_epoch: bool) -> None:
+        """Keep books of the other replicas while leading; from nothing in a new epoch."""
+        known = {} if new_epoch else self.followers
+        self.followers = {}
+        for node_id in state.replicas if self.leading else ():
+            if node_id != self.node_id:
+                self.followers[node_id] = known.get(node_id) or FollowerProgress.of_new_epoch(
+                    in_sync=node_id in state.in_sync_replicas,
+                    leader_log_end_offset=self.log.log_end_offset,
+                    now_ms=now_ms,
+                )
 
     def stop(self) -> None:
         """This logstore has no part in the partition any more, until a LeaderAndIsr says otherwise."""
@@ -120,17 +132,52 @@ class Partition:
             return ErrorCode.NONE
         return ErrorCode.FENCED_LEADER_EPOCH
 
+    # --- followers ---
+
+    def log_end_moved_from(self, old_log_end_offset: int) -> None:
+        """This leader has written more: who had everything until now was caught up when its stream last fetched."""
+        for follower in self.followers.values():
+            if follower.log_end_offset == old_log_end_offset:
+                follower.was_at_end()
+
+    def out_of_sync(self, lag_ms_max: int, now_ms: int) -> list[int]:
+        """Members of the ISR that have not been caught up for `replica.lag.time.max.ms`: dead, stuck or too slow."""
+        end = self.log.log_end_offset
+        return [
+            node_id
+            for node_id in self.isr.committed
+            if node_id != self.node_id
+            and (node_id not in self.followers or not self.followers[node_id].is_caught_up(end, lag_ms_max, now_ms))
+        ]
+
+    def has_caught_up(self, node_id: int) -> bool:
+        """Whether a follower may be proposed for the ISR: it has all that is committed, and all of earlier epochs.
+
+        Records between the two may be missing from it otherwise when the epoch's leader has not committed its own yet
+        (KAFKA-7128).
+        """
+        follower = self.followers[node_id]
+        return follower.may_join and follower.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
+
     # --- commitment --------------------------------------------------------------------------------------------------
 
-    def advance_high_watermark(self) -> bool:
+    def advance_high_watermark(self, lag_ms_max: int, now_ms: int) -> bool:
         """HW = min log end offset over the maximal ISR; never back, nor forward under the minimum ISR. True: it moved.
 
-        The maximal ISR is the committed one and whoever is about to join it (KIP-497).
+        A follower that is caught up and may join is waited for too: were the watermark to go past it, it would have to
+        catch up with a moving mark to get in (Kafka's `maybeIncrementLeaderHW`).
         """
         candidate = self.log.log_end_offset
-        if self.replica_log_end_offsets:
-            candidate = min(candidate, *self.replica_log_end_offsets.values())
         if candidate <= self.high_watermark or not self.in_sync_replicas_at_minimum:
+            return False
+        members = self.isr.maximal
+        for node_id, follower in self.followers.items():
+            if follower.log_end_offset < candidate and (
+                node_id in members
+                or (follower.may_join and follower.is_caught_up(self.log.log_end_offset, lag_ms_max, now_ms))
+            ):
+                candidate = follower.log_end_offset
+        if candidate <= self.high_watermark:
             return False
         self.high_watermark = candidate
         return True
@@ -139,7 +186,7 @@ class Partition:
     def in_sync_replicas_at_minimum(self) -> bool:
         """Kafka's effective minimum is never more than the replicas that exist."""
         minimum = min(self.log.config.min_insync_replicas, len(self.replicas))
-        return len(self.in_sync_replicas) >= minimum
+        return len(self.isr.committed) >= minimum
 
     @property
     def last_stable_offset(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NEVER_MS = -(2**62)
 UNKNOWN_OFFSET = -1
@@ -10,18 +10,31 @@ UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(slots=True)
+class FetchSession:
+    """The stream that a follower fetches by. A fetch counts for all of its partitions, named in it or not."""
+
+    replica_id: int
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    last_fetch_ms: int = NEVER_MS
+
+
+@dataclass(slots=True)
 class FollowerProgress:
-    """`last_caught_up_ms` is the latest time at which the follower had everything that the leader had then."""
+    """`last_caught_up_ms` is the latest time at which the follower is known to have had all that the leader had then.
+
+    `may_join` is whether its registration is the one that the cluster knows, live and not shutting down (KIP-903).
+    """
 
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     last_caught_up_ms: int = NEVER_MS
     last_fetch_ms: int = NEVER_MS
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
-    broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    may_join: bool = False
+    session: FetchSession = field(default_factory=lambda: FetchSession(-1))
 
     def fetched(
-        self, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, broker_epoch: int, now_ms: int
+        self, session: FetchSession, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, now_ms: int
     ) -> None:
         """A fetch from `fetch_offset` says that the follower has written everything below it.
 
@@ -32,11 +45,19 @@ class FollowerProgress:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_end_at_last_fetch:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        self.session = session
         self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
         self.last_fetch_ms = now_ms
         self.leader_end_at_last_fetch = leader_log_end_offset
-        self.broker_epoch = broker_epoch
+
+    def was_at_end(self) -> None:
+        """The leader's end is about to move away from where this follower is: until its stream's last fetch it had all.
+
+        A stream names only what changes, so an idle partition's follower is not heard of one by one.
+        """
+        self.last_caught_up_ms = max(self.last_caught_up_ms, self.session.last_fetch_ms)
+        self.last_fetch_ms = max(self.last_fetch_ms, self.session.last_fetch_ms)
 
     def is_caught_up(self, leader_log_end_offset: int, lag_ms_max: int, now_ms: int) -> bool:
         """At the leader's end, or there within the last `replica.lag.time.max.ms`."""

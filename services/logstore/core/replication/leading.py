@@ -1,0 +1,315 @@
+"""The leader's side of replication: what followers fetch, and what their fetches say.
+
+A stream is an incremental fetch session (KIP-227): slots stand for partitions, and only what changes is named. A fetch
+is answered when there is news for any slot (records, a moved watermark or log start, an error, a log that parts from
+ours), or when its time is over. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE (the follower is before our log's start),
+KAFKA_STORAGE_ERROR; each is told once, until the follower names the slot again or something changes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece, ReplicaPosition
+from barnabas.ports.disk import DiskError
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import Partition, PartitionKey
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.follower_progress import FetchSession
+from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.storage.leader_epochs import NO_EPOCH
+from services.logstore.core.storage.log_reads import ReadPlan
+
+# Looked at for one answer; what remains comes with the next one. A step's work stays bounded.
+SLOTS_PER_ANSWER_MAX = 256
+# Record bytes in one message, so that heartbeats pass between.
+PIECE_BYTES_MAX = 1024 * 1024
+
+FollowerMoved = Callable[[Partition, int], None]
+
+
+@dataclass(slots=True, eq=False)
+class FollowedSlot:
+    """One partition in a follower's session, as the follower last named it and as it was last told."""
+
+    slot: int
+    key: PartitionKey
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+    is_answered: bool = False
+    """Records, an error or a divergence are on their way: nothing more until the follower names the slot again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Answer:
+    request_id: int
+    bytes_left: int
+    results: list[ReplicaData] = field(default_factory=list)
+    outstanding: int = 0
+    has_records: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class ReplicaStream:
+    """A follower's stream. `news` are the slots to look at, in the order in which they changed."""
+
+    stream_id: int
+    session: FetchSession
+    slots: dict[int, FollowedSlot] = field(default_factory=dict)
+    news: dict[int, None] = field(default_factory=dict)
+    fetch: ReplicaFetch | None = None
+    deadline_ms: int = 0
+    answer: _Answer | None = None
+    closed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Range:
+    """The bytes that one slot of an answer waits for."""
+
+    stream: ReplicaStream
+    answer: _Answer
+    result: ReplicaData
+    partition: Partition
+    plan: ReadPlan
+
+
+class Leading:
+    def __init__(self, replicas: Replicas, outbox: Outbox, follower_moved: FollowerMoved) -> None:
+        """`follower_moved` is told of every partition whose follower has come further: watermark and ISR may follow."""
+        self._replicas = replicas
+        self._outbox = outbox
+        self._follower_moved = follower_moved
+        self._streams: dict[ReplicaStream, None] = {}
+        self._followed: dict[PartitionKey, dict[ReplicaStream, int]] = {}
+        self._ranges: dict[ReadEffect, _Range] = {}
+
+    # --- what arrives ---
+
+    def open(self, stream: ReplicaStream) -> None:
+        self._streams[stream] = None
+
+    def close(self, stream: ReplicaStream) -> None:
+        self._streams.pop(stream, None)
+        for slot in list(stream.slots):
+            self._forget(stream, slot)
+        for effect in [effect for effect, awaited in self._ranges.items() if awaited.stream is stream]:
+            del self._ranges[effect]
+
+    def on_fetch(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> str | None:
+        """The follower's next fetch; what is wrong with it, when the stream has to end."""
+        if stream.fetch is not None:
+            return "a fetch before the answer to the last one"
+        stream.fetch = fetch
+        stream.deadline_ms = now_ms + fetch.wait_ms_max
+        stream.session.last_fetch_ms = now_ms
+        for slot in fetch.forgotten:
+            self._forget(stream, slot)
+        for position in fetch.positions:
+            self._place(stream, position, now_ms)
+        return None
+
+    def _forget(self, stream: ReplicaStream, slot: int) -> None:
+        followed = stream.slots.pop(slot, None)
+        stream.news.pop(slot, None)
+        if followed is not None:
+            streams = self._followed[followed.key]
+            del streams[stream]
+            if not streams:
+                del self._followed[followed.key]
+
+    def _place(self, stream: ReplicaStream, position: ReplicaPosition, now_ms: int) -> None:
+        key = (position.topic_id, position.partition)
+        before = stream.slots.get(position.slot)
+        if before is not None and before.key != key:
+            self._forget(stream, position.slot)
+            before = None
+        followed = FollowedSlot(
+            position.slot, key, position.current_leader_epoch, position.fetch_offset, position.last_fetched_epoch
+        )
+        if before is not None:
+            followed.told_high_watermark = before.told_high_watermark
+            followed.told_log_start_offset = before.told_log_start_offset
+        stream.slots[position.slot] = followed
+        self._followed.setdefault(key, {})[stream] = position.slot
+        stream.news[position.slot] = None
+        partition = self._replicas.by_key.get(key)
+        if partition is None or self._problem(partition, followed, stream.session.replica_id) is not None:
+            return
+        partition.followers[stream.session.replica_id].fetched(
+            stream.session, position.fetch_offset, position.log_start_offset, partition.log.log_end_offset, now_ms
+        )
+        self._follower_moved(partition, stream.session.replica_id)
+
+    # --- what changes here ---
+
+    def changed(self, partition: Partition) -> None:
+        """A leader's log end, watermark, log start or epoch is another: followers may want to know."""
+        for stream, slot in self._followed.get(partition.key, {}).items():
+            stream.news[slot] = None
+
+    def led_anew(self, partition: Partition) -> None:
+        """Leadership is another than before: what was answered under the old epoch is asked anew."""
+        for stream, slot in self._followed.get(partition.key, {}).items():
+            stream.slots[slot].is_answered = False
+            stream.news[slot] = None
+
+    # --- answers ---
+
+    def answer(self, now_ms: int) -> None:
+        """Begin an answer to every fetch that has one; once in a turn."""
+        for stream in self._streams:
+            if stream.fetch is not None and stream.answer is None and (stream.news or now_ms >= stream.deadline_ms):
+                self._begin_answer(stream, stream.fetch, now_ms)
+
+    def due_ms(self) -> int | None:
+        """When a fetch has waited for long enough, though nothing happens."""
+        dues = [stream.deadline_ms for stream in self._streams if stream.fetch is not None and stream.answer is None]
+        return min(dues, default=None)
+
+    def _begin_answer(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> None:
+        answer = _Answer(fetch.request_id, fetch.bytes_max)
+        looked_at, stream.news = stream.news, {}
+        for count, slot in enumerate(looked_at):
+            if count == SLOTS_PER_ANSWER_MAX or (answer.has_records and answer.bytes_left <= 0):
+                stream.news |= dict.fromkeys(list(looked_at)[count:])
+                break
+            self._look_at(stream, answer, stream.slots[slot], fetch.partition_bytes_max)
+        if answer.results or answer.outstanding or now_ms >= stream.deadline_ms:
+            stream.answer = answer
+            self._send_if_complete(stream, answer)
+
+    def _look_at(
+        self, stream: ReplicaStream, answer: _Answer, followed: FollowedSlot, partition_bytes_max: int
+    ) -> None:
+        """Add to the answer what is new for one slot."""
+        partition = self._replicas.by_key.get(followed.key)
+        if followed.is_answered:
+            return
+        if partition is None:
+            self._refuse(answer, followed, self._replicas.error_of_absent(*followed.key))
+            return
+        problem = self._problem(partition, followed, stream.session.replica_id)
+        if isinstance(problem, ErrorCode):
+            self._refuse(answer, followed, problem)
+            return
+        result = problem or ReplicaData(followed.slot)
+        result.leader_id, result.leader_epoch = partition.leader_id, partition.leader_epoch
+        result.high_watermark, result.log_start_offset = partition.high_watermark, partition.log.log_start_offset
+        if problem is not None:
+            followed.is_answered = True
+            answer.results.append(result)
+            return
+        is_reading = self._read(stream, answer, followed, result, partition, partition_bytes_max)
+        told = (followed.told_high_watermark, followed.told_log_start_offset)
+        if is_reading or told != (result.high_watermark, result.log_start_offset):
+            followed.told_high_watermark = result.high_watermark
+            followed.told_log_start_offset = result.log_start_offset
+            answer.results.append(result)
+
+    def _problem(self, partition: Partition, followed: FollowedSlot, replica_id: int) -> ErrorCode | ReplicaData | None:
+        """An error, or where the follower's log parts from ours; None when it may read on."""
+        error = partition.check_leader_epoch(followed.leader_epoch)
+        if error:
+            return error
+        if replica_id not in partition.followers:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        log = partition.log
+        if followed.last_fetched_epoch != NO_EPOCH:
+            epoch, end_offset = log.end_of_epoch(followed.last_fetched_epoch)
+            if epoch < followed.last_fetched_epoch or end_offset < followed.fetch_offset:
+                return ReplicaData(followed.slot, diverging_epoch=epoch, diverging_end_offset=end_offset)
+        if not log.log_start_offset <= followed.fetch_offset <= log.log_end_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return None
+
+    def _read(
+        self,
+        stream: ReplicaStream,
+        answer: _Answer,
+        followed: FollowedSlot,
+        result: ReplicaData,
+        partition: Partition,
+        partition_bytes_max: int,
+    ) -> bool:
+        """Whether records are on their way for this slot. What finds no room in this answer is looked at for the next."""
+        log = partition.log
+        if followed.fetch_offset >= log.log_end_offset:
+            return False
+        bytes_max = min(partition_bytes_max, answer.bytes_left)
+        try:
+            plan = log.plan_read(
+                followed.fetch_offset, bytes_max, log.log_end_offset, min_one_batch=not answer.has_records
+            )
+        except DiskError as error:
+            self._replicas.disk_failed(log, error)
+            return False
+        if not isinstance(plan, ReadPlan):
+            stream.news[followed.slot] = None
+            return False
+        answer.has_records = followed.is_answered = True
+        answer.bytes_left -= plan.effect.length
+        answer.outstanding += 1
+        self._ranges[plan.effect] = _Range(stream, answer, result, partition, plan)
+        self._outbox.add_effect(plan.effect)
+        return True
+
+    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
+        """The bytes of a range have come. False when no follower waits for them."""
+        awaited = self._ranges.pop(effect, None)
+        if awaited is None:
+            return False
+        try:
+            records = awaited.partition.log.finish_read(awaited.plan, data)
+        except DiskError as error:
+            self._replicas.disk_failed(awaited.partition.log, error)
+            self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
+            return True
+        if isinstance(records, ReadEffect):
+            self._ranges[records] = awaited
+            self._outbox.add_effect(records)
+            return True
+        awaited.result.records = records
+        awaited.answer.outstanding -= 1
+        self._send_if_complete(awaited.stream, awaited.answer)
+        return True
+
+    def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
+        """What is being read of a partition fails at once: its leader epoch is over, or its directory is offline."""
+        for effect in [effect for effect, awaited in self._ranges.items() if awaited.partition is partition]:
+            self._fail(self._ranges.pop(effect), error)
+
+    def _fail(self, awaited: _Range, error: ErrorCode) -> None:
+        awaited.result.error_code = error
+        awaited.answer.outstanding -= 1
+        self._send_if_complete(awaited.stream, awaited.answer)
+
+    def _refuse(self, answer: _Answer, followed: FollowedSlot, error: ErrorCode) -> None:
+        followed.is_answered = True
+        leader_id, leader_epoch = self._replicas.newest_leader(*followed.key)
+        result = ReplicaData(followed.slot, error, leader_epoch, leader_id)
+        hosted = self._replicas.by_key.get(followed.key)
+        if hosted is not None and error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            result.log_start_offset = hosted.log.log_start_offset
+        answer.results.append(result)
+
+    def _send_if_complete(self, stream: ReplicaStream, answer: _Answer) -> None:
+        if answer.outstanding:
+            return
+        stream.fetch = stream.answer = None
+        pieces = [ReplicaPiece(answer.request_id, False, [])]
+        piece_bytes = 0
+        for result in answer.results:
+            if piece_bytes and piece_bytes + len(result.records) > PIECE_BYTES_MAX:
+                pieces.append(ReplicaPiece(answer.request_id, False, []))
+                piece_bytes = 0
+            pieces[-1].partitions.append(result)
+            piece_bytes += len(result.records)
+        pieces[-1].last = True
+        self._outbox.add_replica_pieces(stream.stream_id, pieces)
