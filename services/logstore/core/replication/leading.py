@@ -238,7 +238,7 @@ class Leading:
         partition: Partition,
         partition_bytes_max: int,
     ) -> bool:
-        """Whether records are on their way for this slot. What finds no room in this answer is looked at for the next."""
+        """Whether records are on their way for this slot. What finds no room is looked at for the next answer."""
         log = partition.log
         if followed.fetch_offset >= log.log_end_offset:
             return False
