@@ -23,9 +23,11 @@ gone.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from barnabas.cluster.messages import NO_LEADER
 
@@ -218,15 +220,30 @@ Record = (
 )
 
 
+class UnreadableValue(ValueError):  # noqa: N818 - it names what was found
+    """What etcd holds for a key is not what the key stands for."""
+
+
 def encode_registration(registration: Registration) -> bytes:
     return _dump(asdict(registration))
 
 
 def decode_registration(role: Role, value: bytes) -> Registration:
-    """Fields that this version does not know are skipped, so that a rolling upgrade can add some."""
-    kind = _REGISTRATION_BY_ROLE[role]
-    values: dict[str, Any] = json.loads(value)
-    return kind(**{each.name: values[each.name] for each in fields(kind) if each.name in values})
+    """Raises ValueError. Fields that this version does not know are skipped: a rolling upgrade can add some."""
+    return _typed(_REGISTRATION_BY_ROLE[role], _load(value))
+
+
+def member_id_of(registration: Registration) -> str:
+    """By which its key ends."""
+    match registration:
+        case LogstoreRegistration():
+            return str(registration.node_id)
+        case GatewayRegistration():
+            return registration.gateway_id
+        case PurgatoryRegistration():
+            return registration.pod_id
+        case ControllerRegistration():
+            return registration.controller_id
 
 
 def registration_addresses(registration: Registration) -> dict[str, str]:
@@ -293,52 +310,72 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
-    """The record of a key that the controller writes; None for any other key."""
+    """The record of a key that the controller writes; None for any other key.
+
+    Raises ValueError, KeyError or TypeError where the value is not what the key stands for.
+    """
     if not key.startswith(keys.prefix):
         return None
-    values: dict[str, Any]
     match key[len(keys.prefix) :].split("/", 1):
         case ["cluster"]:
-            return ClusterRecord(json.loads(value)["cluster_id"])
+            return _typed(ClusterRecord, _load(value))
         case ["controller", "epoch"]:
-            return ControllerEpochRecord(json.loads(value)["controller_epoch"])
-        case ["members", _]:
-            values = json.loads(value)
-            role = Role(values["role"])
-            return MemberRecord(role, values["member_id"], values["addresses"], values["down_since_ms"])
-        case ["topics", _]:
-            values = json.loads(value)
-            return TopicRecord(
-                topic=values["topic"],
-                topic_id=bytes.fromhex(values["topic_id"]),
-                partitions=values["partitions"],
-                replication_factor=values["replication_factor"],
-                configs=values["configs"],
-            )
-        case ["partitions", _]:
-            values = json.loads(value)
-            return PartitionChunk(
-                topic_id=bytes.fromhex(values["topic_id"]),
-                chunk=values["chunk"],
-                partitions=tuple(
-                    PartitionRecord(
-                        leader=partition["leader"],
-                        leader_epoch=partition["leader_epoch"],
-                        partition_epoch=partition["partition_epoch"],
-                        replicas=tuple(partition["replicas"]),
-                        in_sync_replicas=tuple(partition["isr"]),
-                        leader_broker_epoch=partition["broker_epoch"],
-                    )
-                    for partition in values["partitions"]
-                ),
-            )
-        case ["deletions", _]:
-            values = json.loads(value)
-            return DeletionRecord(values["topic"], bytes.fromhex(values["topic_id"]), values["partitions"])
+            return _typed(ControllerEpochRecord, _load(value))
         case ["producer_ids"]:
-            return ProducerIdsRecord(json.loads(value)["next_producer_id"])
+            return _typed(ProducerIdsRecord, _load(value))
+        case ["members", _]:
+            member = _typed(MemberRecord, _load(value))
+            return _held_by(key, keys.member(member.role, member.member_id), member)
+        case ["topics", _]:
+            topic = _typed(TopicRecord, _with_topic_id(_load(value)))
+            return _held_by(key, keys.topic(topic.topic), topic)
+        case ["partitions", _]:
+            chunk = _typed(PartitionChunk, _with_partitions(_with_topic_id(_load(value))))
+            return _held_by(key, keys.chunk(chunk.topic_id, chunk.chunk), chunk)
+        case ["deletions", _]:
+            deletion = _typed(DeletionRecord, _with_topic_id(_load(value)))
+            return _held_by(key, keys.deletion(deletion.topic_id), deletion)
         case _:
             return None
+
+
+T = TypeVar("T")
+
+
+def _load(value: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(value)
+    except RecursionError:
+        raise UnreadableValue("nested too deep") from None
+    if not isinstance(values, dict):
+        raise UnreadableValue("not an object")
+    return values
+
+
+def _typed(kind: type[T], values: dict[str, Any]) -> T:
+    try:
+        return msgspec.convert(values, kind, builtin_types=(bytes,))
+    except msgspec.ValidationError as error:
+        raise UnreadableValue(str(error)) from None
+
+
+def _with_topic_id(values: dict[str, Any]) -> dict[str, Any]:
+    return values | {"topic_id": bytes.fromhex(values["topic_id"])}
+
+
+def _with_partitions(values: dict[str, Any]) -> dict[str, Any]:
+    partitions = [
+        partition | {"in_sync_replicas": partition["isr"], "leader_broker_epoch": partition["broker_epoch"]}
+        for partition in values["partitions"]
+    ]
+    return values | {"partitions": partitions}
+
+
+def _held_by(key: str, key_of_record: str, record: T) -> T:
+    """A record under another one's key would be taken away when that key is deleted, or never."""
+    if key != key_of_record:
+        raise UnreadableValue(f"it belongs to {key_of_record}")
+    return record
 
 
 def _dump(values: dict[str, Any]) -> bytes:

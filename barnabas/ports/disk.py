@@ -30,10 +30,18 @@ class DiskError(Exception):
     """An operation on `path` failed. The caller decides how far the damage goes: mostly the whole log directory."""
 
     def __init__(self, kind: DiskErrorKind, operation: str, path: str) -> None:
+        """`operation` begins with "flush" for those that make something durable, and for no other."""
         super().__init__(f"{operation} {path}: {kind.value}")
         self.kind = kind
         self.operation = operation
         self.path = path
+
+    @property
+    def is_lack_of_room(self) -> bool:
+        """Nothing is broken, there is only no room. A flush that fails is another matter, for whatever reason: what it
+        should have made durable may be gone.
+        """
+        return self.kind is DiskErrorKind.NO_SPACE and not self.operation.startswith("flush")
 
 
 class DiskFile(Protocol):
@@ -54,7 +62,11 @@ class DirectoryEntry:
 
 class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> DiskFile:
-        """Open for reading and writing. `create` makes an empty file where none is; without it NOT_FOUND."""
+        """Open for reading and writing. `create` makes an empty file where none is; without it NOT_FOUND.
+
+        Cheap for what has been opened before: the disk keeps as many files open as is good. So nobody holds a file
+        for longer than it takes to use it.
+        """
         ...
 
     def size(self, file: DiskFile) -> int: ...
@@ -98,6 +110,14 @@ class Disk(Protocol):
     def remove(self, path: str) -> None: ...
 
     def exists(self, path: str) -> bool: ...
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was written last, by the wall clock."""
+        ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        """(total, usable) bytes of the volume that holds `path`."""
+        ...
 
     def list(self, path: str) -> list[DirectoryEntry]:
         """The entries of a directory, sorted by name."""

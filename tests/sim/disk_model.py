@@ -28,6 +28,9 @@ from random import Random
 from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
 from tests.sim.disk_pages import FileNode, apply_change, lose_unflushed
 
+# What a disk without a capacity of its own says it has.
+VOLUME_BYTES = 1 << 40
+
 
 class MachineStopped(BaseException):
     """The process ends here, in the midst of a disk operation. No code of production's can catch this."""
@@ -71,6 +74,7 @@ class DiskModel:
         self.faults: list[Fault] = []
         self.interrupt_after: int | None = None
         """So many more changes go well; the next one is not, or only partly, done, and the process ends with it."""
+        self.modified_wall_ms = 0
         self.losses: Counter[str] = Counter()
         """What has been lost so far, and how."""
         self._root = _DirectoryNode()
@@ -204,6 +208,18 @@ class DiskModel:
         except DiskError:
             return False
         return name in parent.entries
+
+    def modified_ms(self, path: str) -> int:
+        """The model has no clock: `modified_wall_ms` is what a test sets it to."""
+        self._check("modified_ms", path)
+        self.open(path)
+        return self.modified_wall_ms
+
+    def space(self, path: str) -> tuple[int, int]:
+        self._check("space", path)
+        self._directory("space", path)
+        total = VOLUME_BYTES if self.capacity_bytes is None else self.capacity_bytes
+        return total, max(total - self.used_bytes(), 0)
 
     def list(self, path: str) -> list[DirectoryEntry]:
         self._check("list", path)

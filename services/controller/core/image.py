@@ -28,6 +28,7 @@ from barnabas.cluster.keys import (
     TopicRecord,
     decode_record,
     decode_registration,
+    member_id_of,
 )
 from barnabas.cluster.messages import PartitionMetadata, TopicMetadata
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
@@ -164,6 +165,8 @@ class ControllerImage:
 
     def _register(self, role: Role, key_value: KeyValue, changes: Changes) -> None:
         registration = decode_registration(role, key_value.value)
+        if key_value.key != self.keys.registration(role, member_id_of(registration)):
+            raise ValueError(f"it is the registration of {role.value} {member_id_of(registration)}")
         epoch, lease = key_value.create_revision, key_value.lease
         changes.members = True
         match registration:

@@ -31,7 +31,8 @@ class Deadlines:
         """Call `expiring.expire` once at `deadline_ms` or up to a bucket later; replaces an earlier deadline."""
         if expiring.deadline_bucket >= 0:
             self.remove(expiring)
-        number = deadline_ms // BUCKET_MS + 1
+        # A timeout that a client chose may lie before the clock began; a bucket below 0 would mean none.
+        number = max(deadline_ms // BUCKET_MS + 1, 0)
         bucket = self._buckets.get(number)
         if bucket is None:
             bucket = self._buckets[number] = {}

@@ -31,7 +31,7 @@ from typing import Final
 
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect, execute
-from services.logstore.shell.posix_disk import PosixFile
+from services.logstore.shell.open_files import PosixFile
 
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
 SLOW_WRITE_NS: Final = 2_000_000

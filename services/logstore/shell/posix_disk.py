@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
+from services.logstore.shell.open_files import FILES_MAX, OpenFiles, PosixFile
 
 # What one pwritev takes; Linux has had this limit for ever.
 BUFFERS_PER_WRITE_MAX = 1024
@@ -28,28 +29,28 @@ _KINDS = {
 }
 
 
-class PosixFile:
-    """A descriptor that closes with its last reference: no worker finds it closed, or reused, while using it."""
-
-    __slots__ = ("_path", "descriptor")
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        self._path = path
-        self.descriptor = descriptor
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-
 class PosixDisk:
+    def __init__(self, files_max: int = FILES_MAX) -> None:
+        """`files_max` files are kept open for their next use; see `open_files`."""
+        self._files = OpenFiles(files_max)
+
     def open(self, path: str, *, create: bool = False) -> PosixFile:
+        file = self._files.get(path)
+        if file is not None:
+            return file
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        names_changed = self._files.names_changed
         with _named("open", path):
-            return PosixFile(path, os.open(path, flags, 0o644))
+            return self._files.keep(PosixFile(path, self._open(path, flags)), names_changed)
+
+    def _open(self, path: str, flags: int) -> int:
+        try:
+            return os.open(path, flags, 0o644)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            self._files.close_unused()
+            return os.open(path, flags, 0o644)
 
     def size(self, file: DiskFile) -> int:
         with _named("size", file.path):
@@ -70,14 +71,20 @@ class PosixDisk:
         return data
 
     def map(self, file: DiskFile) -> Buffer:
+        mapping = self._files.mapping(file.path)
+        if mapping is not None:
+            return mapping
         byte_count = self.size(file)
         if byte_count < MAPPED_BYTES_MIN:
             return self.read_at(file, 0, byte_count)
         with _named("map", file.path):
-            return memoryview(mmap.mmap(_descriptor(file), byte_count, prot=mmap.PROT_READ))
+            mapping = memoryview(mmap.mmap(_descriptor(file), byte_count, prot=mmap.PROT_READ))
+        self._files.keep_mapping(file.path, mapping)
+        return mapping
 
     def write_at(self, file: DiskFile, position: int, buffers: Sequence[Buffer]) -> None:
         descriptor = _descriptor(file)
+        self._files.changing(file)
         try:
             for first in range(0, len(buffers), BUFFERS_PER_WRITE_MAX):
                 position = _write_all(descriptor, position, buffers[first : first + BUFFERS_PER_WRITE_MAX])
@@ -85,12 +92,16 @@ class PosixDisk:
             raise _disk_error(error, "write", file.path) from error
 
     def truncate(self, file: DiskFile, byte_count: int) -> None:
+        self._files.changing(file)
         with _named("truncate", file.path):
             os.ftruncate(_descriptor(file), byte_count)
 
     def flush(self, file: DiskFile) -> None:
+        descriptor = _descriptor(file)
+        # What is written from here on may miss this flush.
+        self._files.flushing(file)
         with _named("flush", file.path):
-            os.fdatasync(_descriptor(file))
+            os.fdatasync(descriptor)
 
     def flush_directory(self, path: str) -> None:
         with _named("flush directory", path):
@@ -116,13 +127,25 @@ class PosixDisk:
     def rename(self, source: str, target: str) -> None:
         with _named("rename", source):
             os.rename(source, target)
+        self._files.forget(source)
+        self._files.forget(target)
 
     def remove(self, path: str) -> None:
         with _named("remove", path):
             os.unlink(path)
+        self._files.forget(path)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
+
+    def modified_ms(self, path: str) -> int:
+        with _named("modified", path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+
+    def space(self, path: str) -> tuple[int, int]:
+        with _named("space", path):
+            volume = os.statvfs(path)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
     def list(self, path: str) -> list[DirectoryEntry]:
         with _named("list", path), os.scandir(path) as entries:

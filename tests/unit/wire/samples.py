@@ -5,18 +5,25 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.schema import Field, Kind, fields_of
 from tests.unit.wire.strategies import ALL_VERSIONS
 
 
-def samples() -> Iterator[tuple[str, Any, ApiKey, int]]:
-    """`(name, message, key, version)`: first a message that has something in every field, then one that is empty."""
+class Sample(NamedTuple):
+    name: str
+    message: Any
+    key: ApiKey
+    version: int
+
+
+def samples() -> Iterator[Sample]:
+    """Of each first a message that has something in every field, then one that is empty."""
     for message, key, version in ALL_VERSIONS:
-        yield f"{message.__name__} v{version} full", full(message, version, count(1)), key, version
-        yield f"{message.__name__} v{version} empty", empty(message, version), key, version
+        yield Sample(f"{message.__name__} v{version} full", full(message, version, count(1)), key, version)
+        yield Sample(f"{message.__name__} v{version} empty", empty(message, version), key, version)
 
 
 def full(message: type[Any], version: int, numbers: Iterator[int]) -> Any:

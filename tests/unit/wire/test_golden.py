@@ -1,31 +1,59 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any
 
 import pytest
 
-from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.decoding import compile_decoder
 from barnabas.wire.encoding import compile_encoder
-from tests.unit.wire.golden import IN_KAFKA, JARS, golden, kafka_encodes
+from tests.unit.wire.golden import (
+    GOLDEN_FILE,
+    IN_KAFKA,
+    IN_OLDER_KAFKA,
+    JARS,
+    OLDER_GOLDEN_FILE,
+    OLDER_JARS,
+    golden,
+    kafka_encodes,
+)
+from tests.unit.wire.golden.schemas import SCHEMAS_FILE, read_jar
+from tests.unit.wire.samples import Sample
 
-GOLDEN = golden()
+GOLDEN = golden(GOLDEN_FILE)
+OLDER_GOLDEN = golden(OLDER_GOLDEN_FILE)
 
 
 def test_golden_bytes_are_there_for_all_that_kafka_has() -> None:
-    assert list(GOLDEN) == [name for name, *_ in IN_KAFKA]
+    assert list(GOLDEN) == [sample.name for sample in IN_KAFKA]
+    assert list(OLDER_GOLDEN) == [sample.name for sample in IN_OLDER_KAFKA]
 
 
-@pytest.mark.parametrize(("name", "message", "key", "version"), IN_KAFKA, ids=[name for name, *_ in IN_KAFKA])
-def test_the_bytes_are_those_of_kafka(name: str, message: Any, key: ApiKey, version: int) -> None:
-    encoded = b"".join(compile_encoder(type(message), version, key.is_flexible(version))(message))
-    assert encoded.hex() == GOLDEN[name]
-    decode = compile_decoder(type(message), version, key.is_flexible(version))
-    assert decode(memoryview(bytes.fromhex(GOLDEN[name])), 0) == message
+@pytest.mark.parametrize("sample", IN_KAFKA + IN_OLDER_KAFKA, ids=lambda sample: sample.name)
+def test_the_bytes_are_those_of_kafka(sample: Sample) -> None:
+    kafkas = (GOLDEN | OLDER_GOLDEN)[sample.name]
+    message_type, is_flexible = type(sample.message), sample.key.is_flexible(sample.version)
+    encoded = b"".join(compile_encoder(message_type, sample.version, is_flexible)(sample.message))
+    assert encoded.hex() == kafkas
+    decode = compile_decoder(message_type, sample.version, is_flexible)
+    assert decode(memoryview(bytes.fromhex(kafkas)), 0) == sample.message
+
+
+needs_kafka = pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason="needs Java and make peer")
 
 
 @pytest.mark.java
-@pytest.mark.skipif(not (JARS.is_dir() and shutil.which("java")), reason="needs a JDK and Kafka's jars (make peer)")
+@needs_kafka
 def test_kafka_still_writes_the_golden_bytes() -> None:
-    assert kafka_encodes() == GOLDEN
+    assert kafka_encodes(IN_KAFKA, JARS) == GOLDEN
+
+
+@pytest.mark.java
+@pytest.mark.skipif(not OLDER_JARS.is_dir(), reason="needs kafka-clients 3.9.1 in .cache/peer/older")
+@needs_kafka
+def test_older_kafka_writes_the_golden_bytes() -> None:
+    assert kafka_encodes(IN_OLDER_KAFKA, OLDER_JARS, JARS) == OLDER_GOLDEN
+
+
+@pytest.mark.skipif(not JARS.is_dir(), reason="needs Kafka's jars (make peer)")
+def test_the_schemas_are_those_of_kafkas_jar() -> None:
+    assert SCHEMAS_FILE.read_text() == read_jar(JARS)

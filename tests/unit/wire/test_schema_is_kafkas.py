@@ -1,129 +1,152 @@
-"""Our message classes against Kafka's own message JSON, of which kafka-python carries a copy."""
+"""Our message classes and API keys against Kafka 4.3's own message JSON, field by field."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from typing import Any
 
 import pytest
 
-from barnabas.wire.api_keys import NEVER, SERVED_KEYS, ApiKey
-from barnabas.wire.messages import MESSAGES
+from barnabas.wire.api_keys import CLIENT_KEYS, NEVER, SERVED_KEYS, ApiKey
+from barnabas.wire.messages import MESSAGES, api_key_of
 from barnabas.wire.primitives import ZERO_UUID
 from barnabas.wire.schema import Versions, shape_of
-from tests.unit.wire.oracles import KAFKA_JSON
+from tests.unit.wire.golden.schemas import KafkaField, kafkas_schemas
+
+KAFKAS = kafkas_schemas()
 
 PAIRS = [(key, message) for key, pair in MESSAGES.items() for message in pair]
 IDS = [message.__name__ for _, message in PAIRS]
 
-NOT_OURS = {("ListOffsetsPartition", "max_num_offsets"), ("ListOffsetsPartitionResponse", "old_style_offsets")}
-"""Fields of ListOffsets v0, which Kafka 4 has dropped and kafka-python keeps."""
+NAMED_OTHERWISE = {
+    (ApiKey.ALTER_CLIENT_QUOTAS, "EntryResult"): "EntryData",
+    (ApiKey.DESCRIBE_QUORUM, "PartitionRequest"): "PartitionData",
+    (ApiKey.DESCRIBE_QUORUM, "TopicRequest"): "TopicData",
+}
+"""Two structs of one key share a name in Kafka, where request and response are files of their own."""
 
 NULL_BY_DEFAULT = {
-    ("CreatableTopicResult", "error_message"),
-    ("FindCoordinatorResponse", "error_message"),
-    ("Coordinator", "error_message"),
     ("InitProducerIdRequest", "transactional_id"),
 }
-"""Kafka's generated classes start these with "", and everyone who makes one has to set null."""
+"""Kafka's generated classes start this with "", as they start every nullable error message, and everyone who makes one
+has to set null."""
 
-
-def kafkas(name: str) -> dict[str, Any]:
-    text = (KAFKA_JSON / f"{name}.json").read_text()
-    loaded: dict[str, Any] = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
-    return loaded
+READ_STILL = {ApiKey.PRODUCE: "0-2", ApiKey.FETCH: "0-3"}
+"""What Kafka 4 has dropped."""
 
 
 def snake_case(name: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
 
 
-def default_of(field: dict[str, Any]) -> Any:
-    """As Kafka's generator makes it."""
-    text = field.get("default")
-    kind = field["type"]
-    if text == "null" or kind == "records":
+def default_of(field: KafkaField) -> Any:
+    """As Kafka's generator makes it, but for what `NULL_BY_DEFAULT` says."""
+    if field.default == "null" or field.type == "records":
         return None
-    if kind.startswith("[]"):
+    if field.type.startswith("[]"):
         return []
-    if kind[0].isupper():
-        return None  # ours: absent
-    if kind == "string":
-        return text or ""
-    if kind == "bool":
-        return text == "true"
-    if kind == "uuid":
-        return ZERO_UUID
-    return int(str(text), 0) if text is not None else 0
+    if field.name == "ErrorMessage" and field.nullable != "none":
+        return None
+    match field.type:
+        case "string":
+            return field.default or ""
+        case "bytes":
+            return b""
+        case "bool":
+            return field.default == "true"
+        case "uuid":
+            return ZERO_UUID
+        case "float64":
+            return 0.0
+    return int(field.default or "0", 0)
 
 
-def check_struct(message: type[Any], fields: list[dict[str, Any]], inherited: str) -> None:
+def check_struct(message: type[Any], fields: list[KafkaField]) -> None:
     ours = {field.name: field for field in dataclasses.fields(message)}
-    theirs = {snake_case(field["name"]): field for field in fields}
-    expected = [name for name in theirs if (message.__name__, name) not in NOT_OURS]
-    assert list(ours) == expected, message.__name__
-    for name in expected:
-        check_field(message, ours[name], theirs[name])
+    theirs = {snake_case(field.name): field for field in fields}
+    assert list(ours) == list(theirs), message.__name__
+    for name, field in theirs.items():
+        check_field(message, ours[name], field)
 
 
-def check_field(message: type[Any], ours: dataclasses.Field[Any], theirs: dict[str, Any]) -> None:
+def check_field(message: type[Any], ours: dataclasses.Field[Any], theirs: KafkaField) -> None:
     where = f"{message.__name__}.{ours.name}"
     shape = shape_of(ours)
-    kind = theirs["type"].removeprefix("[]")
-    assert shape.is_array == theirs["type"].startswith("[]"), where
-    assert shape.versions == Versions.parse(theirs["versions"]), where
-    assert shape.nullable == Versions.parse(theirs.get("nullableVersions", "none")), where
-    assert shape.tag == theirs.get("tag"), where
-    if shape.tag is not None:
-        assert theirs["taggedVersions"] == theirs["versions"], where
-    default = [] if ours.default_factory is list else ours.default
-    assert default == (None if (message.__name__, ours.name) in NULL_BY_DEFAULT else default_of(theirs)), where
+    kind = theirs.type.removeprefix("[]")
+    assert shape.is_array == theirs.type.startswith("[]"), where
+    assert shape.versions == Versions.parse(theirs.versions), where
+    assert shape.nullable == Versions.parse(theirs.nullable), where
+    assert (shape.tag, theirs.tagged_versions) == (theirs.tag, None), where
     if isinstance(shape.kind, str):
         assert shape.kind == kind, where
     else:
-        assert shape.kind.__name__ == kind, where
-        check_struct(shape.kind, theirs["fields"], theirs["versions"])
+        name = shape.kind.__name__
+        assert NAMED_OTHERWISE.get((api_key_of(message), name), name) == kind, where
+        check_struct(shape.kind, theirs.fields)
+    if shape.is_array or isinstance(shape.kind, str):
+        default = [] if ours.default_factory is list else ours.default
+        assert default == (None if (message.__name__, ours.name) in NULL_BY_DEFAULT else default_of(theirs)), where
+    elif theirs.nullable != "none" or theirs.tag is not None:
+        assert ours.default is None, where
+        assert theirs.default == (None if theirs.tag is not None else "null"), where
+    else:
+        assert ours.default_factory is shape.kind, where
 
 
 @pytest.mark.parametrize(("key", "message"), PAIRS, ids=IDS)
 def test_every_field_is_as_in_kafkas_json(key: ApiKey, message: type[Any]) -> None:
-    theirs = kafkas(message.__name__)
-    assert theirs["apiKey"] == key
-    assert theirs["flexibleVersions"] == f"{key.flexible_from}+"
+    theirs = KAFKAS[message.__name__]
+    assert theirs.api_key == key
+    assert theirs.flexible == ("none" if key.flexible_from == NEVER else f"{key.flexible_from}+")
+    check_struct(message, theirs.fields)
+
+
+def test_kafka_has_no_more_for_clients_than_we_have() -> None:
+    theirs = {message.api_key for message in KAFKAS.values() if message.is_offered_to_clients}
+    assert list(CLIENT_KEYS) == sorted(theirs)
+    assert len(CLIENT_KEYS) == 77
+
+
+@pytest.mark.parametrize("key", CLIENT_KEYS, ids=lambda key: key.name)
+def test_versions_are_kafkas(key: ApiKey) -> None:
+    request, response = (KAFKAS[message.__name__] for message in MESSAGES[key])
+    assert request.versions == response.versions
+    valid = Versions.parse(request.versions)
     # Kafka offers a version that it marks as unstable only when told to; so it is not for us to offer either.
-    unstable = int(kafkas(MESSAGES[key][0].__name__).get("latestVersionUnstable", False))
-    assert theirs["validVersions"] == f"{key.version_min}-{key.version_max + unstable}"
-    check_struct(message, theirs["fields"], theirs["validVersions"])
+    assert (key.version_min, key.version_max) == (valid.first, valid.last - request.is_unstable)
+    older = Versions.parse(READ_STILL.get(key, "none"))
+    assert key.schema_versions == (min(valid.first, older.first) if key in READ_STILL else valid.first, valid.last)
 
 
-def test_every_served_key_has_messages_named_after_it() -> None:
-    assert tuple(MESSAGES) == SERVED_KEYS
-    for key, (request, response) in MESSAGES.items():
-        assert (request.__name__, response.__name__) == (f"{key.api_name}Request", f"{key.api_name}Response")
+IN_KAFKA = {KAFKAS[name].api_key: KAFKAS[name] for name in KAFKAS if name.endswith("Request")}
 
 
-IN_KAFKA_PYTHON = [key for key in ApiKey if (KAFKA_JSON / f"{key.api_name}Request.json").is_file()]
-
-
-@pytest.mark.parametrize("key", IN_KAFKA_PYTHON, ids=lambda key: key.name)
-def test_number_and_flexible_version_of_every_key_are_kafkas(key: ApiKey) -> None:
-    theirs = kafkas(f"{key.api_name}Request")
-    flexible = Versions.parse(theirs["flexibleVersions"])
-    assert theirs["apiKey"] == key
+@pytest.mark.parametrize("key", [key for key in ApiKey if key in IN_KAFKA], ids=lambda key: key.name)
+def test_name_and_flexible_versions_of_every_key_are_kafkas(key: ApiKey) -> None:
+    theirs = IN_KAFKA[key]
+    flexible = Versions.parse(theirs.flexible)
+    assert theirs.name == f"{key.api_name}Request"
     assert key.flexible_from == (NEVER if flexible.first > flexible.last else flexible.first)
+
+
+def test_only_the_keys_that_kafka_4_has_dropped_are_not_in_its_json() -> None:
+    assert [key for key in ApiKey if key not in IN_KAFKA] == [4, 5, 6, 7]
+
+
+def test_messages_are_named_after_their_key() -> None:
+    assert tuple(MESSAGES) == CLIENT_KEYS
+    for key, pair in MESSAGES.items():
+        assert [message.__name__ for message in pair] == [f"{key.api_name}Request", f"{key.api_name}Response"]
+        assert [api_key_of(message) for message in pair] == [key, key]
+
+
+def test_keys_that_brokers_keep_to_themselves_have_no_messages() -> None:
+    assert ApiKey.LEADER_AND_ISR not in MESSAGES
+    assert not ApiKey.LEADER_AND_ISR.is_served
 
 
 def test_only_produce_is_advertised_below_what_is_served() -> None:
     assert {key: key.advertised_min for key in SERVED_KEYS if key.advertised_min != key.version_min} == {
         ApiKey.PRODUCE: 0
     }
-
-
-def test_produce_before_v3_is_known_but_not_served() -> None:
-    assert (ApiKey.PRODUCE.version_min, ApiKey.PRODUCE.version_max) == (3, 13)
-
-
-def test_a_key_without_versions_serves_none() -> None:
-    assert not ApiKey.JOIN_GROUP.is_served

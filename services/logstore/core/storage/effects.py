@@ -21,10 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class SmallWrite:
-    """A few bytes beside the log: the new entries of an index, a snapshot of the producers."""
+    """A few bytes beside the log: the new entries of an index."""
 
-    file: DiskFile
+    path: str
     position: int
+    content: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class NewFile:
+    """A small file whose name is not read before it is durable: a snapshot of the producers."""
+
+    path: str
     content: bytes
 
 
@@ -36,13 +44,18 @@ class FileReplacement:
 
 @dataclass(slots=True, eq=False)
 class FlushEffect:
-    """Make everything below `upto_offset` durable. In this order: replacements, small writes, files, directories."""
+    """Make everything below `upto_offset` durable. In this order: replacements, new files, small writes, then the
+    flushes of files, then those of directories.
+
+    `files` are paths, new files among them.
+    """
 
     log: PartitionLog
     upto_offset: int
     replacements: list[FileReplacement] = field(default_factory=list)
+    new_files: list[NewFile] = field(default_factory=list)
     writes: list[SmallWrite] = field(default_factory=list)
-    files: list[DiskFile] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
     closed_segments: list[Segment] = field(default_factory=list)
     """Those that are durable as a whole, indexes and all, once this has run."""
@@ -50,7 +63,7 @@ class FlushEffect:
 
 @dataclass(slots=True, eq=False)
 class WriteEffect:
-    """Append `buffers` to one segment: every batch that gathered while the last write was under way.
+    """Append `buffers` to one segment's file: every batch that gathered while the last write was under way.
 
     `tokens` are the callers' own, one per append, in order. With `flush` the write counts only once that has run too
     (flush.messages): then the topic promises that what is acknowledged is on the disk.
@@ -58,7 +71,7 @@ class WriteEffect:
 
     log: PartitionLog
     segment: Segment
-    file: DiskFile
+    path: str
     position: int
     end_offset: int
     buffers: list[Buffer] = field(default_factory=list)
@@ -116,9 +129,9 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
         case FindRecordEffect():
             effect.found = first_record_of(effect.header, effect.batch, effect.timestamp_ms, effect.decompress)
         case WriteEffect():
-            disk.write_at(effect.file, effect.position, effect.buffers)
+            disk.write_at(disk.open(effect.path), effect.position, effect.buffers)
             for write in effect.index_writes:
-                disk.write_at(write.file, write.position, (write.content,))
+                disk.write_at(disk.open(write.path), write.position, (write.content,))
             if effect.flush is not None:
                 _flush(disk, effect.flush)
         case FlushEffect():
@@ -137,9 +150,13 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
 def _flush(disk: Disk, effect: FlushEffect) -> None:
     for replacement in effect.replacements:
         disk.replace_file(replacement.path, replacement.content)
+    for new in effect.new_files:
+        file = disk.open(new.path, create=True)
+        disk.truncate(file, 0)
+        disk.write_at(file, 0, (new.content,))
     for write in effect.writes:
-        disk.write_at(write.file, write.position, (write.content,))
-    for file in effect.files:
-        disk.flush(file)
+        disk.write_at(disk.open(write.path), write.position, (write.content,))
+    for path in effect.files:
+        disk.flush(disk.open(path))
     for directory in effect.directories:
         disk.flush_directory(directory)

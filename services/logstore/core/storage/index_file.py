@@ -2,23 +2,23 @@
 
 The index of the active segment is in memory and its entries reach the file along with writes of the log. A crash may
 leave the file short or ahead of the log, which does no harm: past the recovery point indexes are rebuilt. The index
-of a closed segment is its file, mapped.
+of a closed segment is its file, mapped for as long as a lookup takes.
 """
 
 from __future__ import annotations
 
 import struct
 
-from barnabas.ports.disk import Buffer, DiskFile
+from barnabas.ports.disk import Buffer
 from services.logstore.core.storage.effects import SmallWrite
 
 
 class IndexFile:
     entry_format: struct.Struct
 
-    def __init__(self, file: DiskFile, base_offset: int, entries: Buffer) -> None:
+    def __init__(self, path: str, base_offset: int, entries: Buffer) -> None:
         """`entries` are what the file holds. A bytearray can grow, anything else is closed."""
-        self.file = file
+        self.path = path
         self.base_offset = base_offset
         self._entries = entries
         self._saved_bytes = len(entries)
@@ -34,12 +34,12 @@ class IndexFile:
         """What the file does not hold yet; the caller sees to it that it gets there."""
         if self._saved_bytes == len(self._entries):
             return None
-        write = SmallWrite(self.file, self._saved_bytes, bytes(memoryview(self._entries)[self._saved_bytes :]))
+        write = SmallWrite(self.path, self._saved_bytes, bytes(memoryview(self._entries)[self._saved_bytes :]))
         self._saved_bytes = len(self._entries)
         return write
 
     def _add(self, entry: bytes) -> None:
-        assert isinstance(self._entries, bytearray), f"{self.file.path} belongs to a closed segment"
+        assert isinstance(self._entries, bytearray), f"{self.path} belongs to a closed segment"
         self._entries += entry
 
     def _count_first_fields(self, limit: int) -> int:

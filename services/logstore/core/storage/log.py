@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.compression import Decompress
-from barnabas.ports.disk import Disk, DiskError, DiskFile
+from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import patch_log_append_time
 from services.logstore.core.storage import log_reads
 from services.logstore.core.storage.batch_validation import check_client_batch
 from services.logstore.core.storage.checkpoints import TopicPartition
-from services.logstore.core.storage.effects import FlushEffect, ReadEffect, SmallWrite, WriteEffect
+from services.logstore.core.storage.effects import FlushEffect, NewFile, ReadEffect, WriteEffect
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log_flushes import LogFlushes
 from services.logstore.core.storage.log_reads import ReadPlan
@@ -93,9 +93,9 @@ class PartitionLog:
             closed_segments=closed_segments,
         )
 
-    def flush_along(self, file: DiskFile) -> None:
-        """Have a new `file`, which is the log's but holds none of its batches, flushed with the next flush."""
-        self._flushes.add_file(file)
+    def flush_along(self, path: str) -> None:
+        """Have a new file, which is the log's but holds none of its batches, flushed with the next flush."""
+        self._flushes.add_file(path)
 
     # --- appends ---
 
@@ -186,9 +186,8 @@ class PartitionLog:
         """Have the producers as of `next_offset` written with the next flush."""
         if self._flushes.snapshot_offset == self.next_offset:
             return
-        file = self._disk.open(f"{self.directory}/{file_name(self.next_offset, SNAPSHOT_SUFFIX)}", create=True)
-        self._disk.truncate(file, 0)
-        self._flushes.add_snapshot(SmallWrite(file, 0, self.producers.snapshot()), self.next_offset)
+        path = f"{self.directory}/{file_name(self.next_offset, SNAPSHOT_SUFFIX)}"
+        self._flushes.add_snapshot(NewFile(path, self.producers.snapshot()), self.next_offset)
 
     # --- writes ---
 

@@ -146,7 +146,7 @@ class LogDirectory:
             return None
         if not self.was_shut_down_cleanly:
             # The process may have been killed before the first flush.
-            log.flush_along(self._disk.open(path))
+            log.flush_along(path)
         return checkpoints.parse_partition_metadata(self._disk.read_file(path))
 
     # --- partitions ---
@@ -171,14 +171,15 @@ class LogDirectory:
     def record_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> DiskError | None:
         """Write `partition.metadata`: of a new partition, or of one that was found without."""
         log = self.logs[topic_partition]
+        path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
         try:
-            metadata = self._disk.open(f"{log.directory}/{checkpoints.PARTITION_METADATA}", create=True)
+            metadata = self._disk.open(path, create=True)
             self._disk.truncate(metadata, 0)
             self._disk.write_at(metadata, 0, (checkpoints.format_partition_metadata(topic_id),))
         except DiskError as error:
             self.error = error
             return error
-        log.flush_along(metadata)
+        log.flush_along(path)
         return None
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:

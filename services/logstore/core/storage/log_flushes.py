@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.ports.disk import DiskFile
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
-from services.logstore.core.storage.effects import FileReplacement, FlushEffect, SmallWrite
+from services.logstore.core.storage.effects import FileReplacement, FlushEffect, NewFile
 from services.logstore.core.storage.segment import Segment
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ class LogFlushes:
         "_directory_changed",
         "_last_flush_ms",
         "_log",
-        "_other_files",
+        "_other_paths",
         "_snapshots",
         "in_flight",
         "recovery_point",
@@ -43,8 +42,8 @@ class LogFlushes:
         self.snapshot_offset = snapshot_offset
         self.in_flight: FlushEffect | None = None
         self._last_flush_ms = -1
-        self._snapshots: list[SmallWrite] = []
-        self._other_files: list[DiskFile] = []
+        self._snapshots: list[NewFile] = []
+        self._other_paths: list[str] = []
         self._directory_changed = not is_durable
         self._closed_segments = closed_segments
 
@@ -54,14 +53,14 @@ class LogFlushes:
 
     # --- what is to be flushed ---
 
-    def add_file(self, file: DiskFile) -> None:
+    def add_file(self, path: str) -> None:
         """A new file that holds no batches."""
-        self._other_files.append(file)
+        self._other_paths.append(path)
         self._directory_changed = True
 
-    def add_snapshot(self, write: SmallWrite, offset: int) -> None:
-        """The producers as of `offset`, in a new file."""
-        self._snapshots.append(write)
+    def add_snapshot(self, snapshot: NewFile, offset: int) -> None:
+        """The producers as of `offset`."""
+        self._snapshots.append(snapshot)
         self.snapshot_offset = offset
         self._directory_changed = True
 
@@ -101,10 +100,10 @@ class LogFlushes:
         open_segments = log.segments.overlapping(self.recovery_point, upto_offset)
         for segment in dict.fromkeys(effect.closed_segments + open_segments):
             effect.writes += segment.take_unsaved_indexes()
-            effect.files += segment.files()
-        effect.writes += self._snapshots
-        effect.files += [snapshot.file for snapshot in self._snapshots] + self._other_files
-        self._snapshots, self._other_files = [], []
+            effect.files += segment.paths
+        effect.new_files = self._snapshots
+        effect.files += [snapshot.path for snapshot in self._snapshots] + self._other_paths
+        self._snapshots, self._other_paths = [], []
         if self._directory_changed:
             effect.directories = [log.directory, log.directory.rpartition("/")[0]]
             self._directory_changed = False

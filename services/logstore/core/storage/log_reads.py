@@ -117,7 +117,7 @@ def _end_index(plan: ReadPlan, data: bytes, index: int) -> int:
 
 
 def _read_at(log: PartitionLog, plan: ReadPlan, position: int, length: int) -> ReadEffect:
-    plan.effect = ReadEffect(log, plan.segment.file, position, min(length, plan.end_position - position))
+    plan.effect = ReadEffect(log, plan.effect.file, position, min(length, plan.end_position - position))
     return plan.effect
 
 

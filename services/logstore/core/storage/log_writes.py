@@ -57,7 +57,7 @@ class LogWrites:
         queue = self._queue
         effect = queue[-1] if queue else None
         if effect is None or effect.segment is not segment or effect.byte_count + byte_count > WRITE_BYTES_MAX:
-            effect = WriteEffect(self._log, segment, segment.file, segment.byte_count, end_offset)
+            effect = WriteEffect(self._log, segment, segment.log_path, segment.byte_count, end_offset)
             queue.append(effect)
         place = PLACE.pack(base_offset, byte_count - LENGTH_OVERHEAD_BYTES, leader_epoch)
         if byte_count <= COPY_BYTES_MAX:

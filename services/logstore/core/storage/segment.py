@@ -1,7 +1,8 @@
 """One segment of a log: `<base offset, 20 digits>.log` and its two indexes.
 
 A segment counts bytes as soon as their place is assigned; `PartitionLog` knows how many of them are written. Once
-rolled it never changes: its indexes leave memory and are mapped from their files when a lookup needs them.
+rolled it never changes: its indexes leave memory and are mapped from their files when a lookup needs them. No segment
+holds a file open; the disk keeps open what is used.
 """
 
 from __future__ import annotations
@@ -42,8 +43,11 @@ class Segment:
     ) -> None:
         """`start_position`: where the segment begins in the bytes of the whole log."""
         self._disk = disk
-        self._prefix = f"{directory}/{file_name(base_offset, '')}"
-        self._file: DiskFile | None = None
+        prefix = f"{directory}/{file_name(base_offset, '')}"
+        self.log_path = prefix + LOG_SUFFIX
+        self._offset_index_path = prefix + OFFSET_INDEX_SUFFIX
+        self._time_index_path = prefix + TIME_INDEX_SUFFIX
+        # Of the active segment, and of a closed one until its entries are in its files; mapped otherwise.
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._bytes_since_index_entry = 0
@@ -60,28 +64,24 @@ class Segment:
 
     @property
     def file(self) -> DiskFile:
-        if self._file is None:
-            self._file = self._disk.open(self._prefix + LOG_SUFFIX)
-        return self._file
+        return self._disk.open(self.log_path)
+
+    @property
+    def paths(self) -> list[str]:
+        """All that has to be flushed for the segment to be durable: the log's file first, then the indexes'."""
+        return [self.log_path, self._offset_index_path, self._time_index_path]
 
     @property
     def offset_index(self) -> OffsetIndex:
-        if self._offset_index is None:
-            self._load_indexes(growing=False)
-        assert self._offset_index is not None
-        return self._offset_index
+        return self._offset_index if self._offset_index is not None else self._map_indexes()[0]
 
     @property
     def time_index(self) -> TimeIndex:
-        if self._time_index is None:
-            self._load_indexes(growing=False)
-        assert self._time_index is not None
-        return self._time_index
+        return self._time_index if self._time_index is not None else self._map_indexes()[1]
 
     def create(self) -> None:
         """Make the files, empty."""
-        self._file = self._disk.open(self._prefix + LOG_SUFFIX, create=True)
-        self._disk.truncate(self._file, 0)
+        self._disk.truncate(self._disk.open(self.log_path, create=True), 0)
         self.byte_count = 0
         self._empty_indexes()
 
@@ -90,7 +90,9 @@ class Segment:
 
         Indexes come into memory, and what follows the last entry is walked over without a look at its CRCs.
         """
-        self._load_indexes(growing=True)
+        offset_index, time_index = self._map_indexes()
+        self._offset_index = OffsetIndex(offset_index.path, self.base_offset, bytearray(offset_index.content()))
+        self._time_index = TimeIndex(time_index.path, self.base_offset, bytearray(time_index.content()))
         position = self.offset_index.last_position()
         self._max_timestamp = self.time_index.last()
         self._bytes_since_index_entry = self.byte_count - position
@@ -120,7 +122,9 @@ class Segment:
 
     def max_timestamp(self) -> tuple[int, int]:
         """(timestamp_ms, last offset of the batch that reached it first); (NO_TIMESTAMP, base offset) without any."""
-        return self.time_index.last() if self._max_timestamp is None else self._max_timestamp
+        if self._max_timestamp is None:
+            self._max_timestamp = self.time_index.last()
+        return self._max_timestamp
 
     def seal(self) -> None:
         """The last entry of the time index: a closed segment's own maximum is then known without reading it."""
@@ -132,14 +136,9 @@ class Segment:
         unsaved = (self._offset_index.take_unsaved(), self._time_index.take_unsaved())
         return [write for write in unsaved if write is not None]
 
-    def files(self) -> list[DiskFile]:
-        """All that has to be flushed for the segment to be durable."""
-        return [self.file, self.offset_index.file, self.time_index.file]
-
     def release_indexes(self) -> None:
         """Let go of the entries in memory; the files have them all."""
         self._offset_index = self._time_index = None
-        self._max_timestamp = None
 
     def rebuild(self, *, check_crc: bool) -> Iterator[tuple[int, BatchHeader]]:
         """Fill the indexes anew from the log's own batches, which it yields as (position, header).
@@ -172,38 +171,42 @@ class Segment:
         self._bytes_since_index_entry = 0
         self.indexes_full = False
         self._max_timestamp = (NO_TIMESTAMP, self.base_offset)
-        offset_file = self._disk.open(self._prefix + OFFSET_INDEX_SUFFIX, create=True)
-        time_file = self._disk.open(self._prefix + TIME_INDEX_SUFFIX, create=True)
-        self._disk.truncate(offset_file, 0)
-        self._disk.truncate(time_file, 0)
-        self._offset_index = OffsetIndex(offset_file, self.base_offset, bytearray())
-        self._time_index = TimeIndex(time_file, self.base_offset, bytearray())
+        self._disk.truncate(self._disk.open(self._offset_index_path, create=True), 0)
+        self._disk.truncate(self._disk.open(self._time_index_path, create=True), 0)
+        self._offset_index = OffsetIndex(self._offset_index_path, self.base_offset, bytearray())
+        self._time_index = TimeIndex(self._time_index_path, self.base_offset, bytearray())
 
-    def _load_indexes(self, *, growing: bool) -> None:
-        """Read (to grow) or map (closed) both indexes; rebuild them when one is missing or can't be this log's."""
+    def _map_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Both indexes as their files are; made anew first when one is missing or can't be this log's."""
+        mapped = self._try_to_map_indexes()
+        if mapped is None:
+            self._repair_indexes()
+            mapped = self._try_to_map_indexes()
+            assert mapped is not None, f"{self.log_path} has indexes of its own that are not its own"
+        return mapped
+
+    def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
         try:
-            offset_file = self._disk.open(self._prefix + OFFSET_INDEX_SUFFIX)
-            time_file = self._disk.open(self._prefix + TIME_INDEX_SUFFIX)
+            offsets = self._disk.map(self._disk.open(self._offset_index_path))
+            times = self._disk.map(self._disk.open(self._time_index_path))
         except DiskError as error:
             if error.kind is not DiskErrorKind.NOT_FOUND:
                 raise
-            self._repair_indexes()
-            return
-        offsets, times = self._disk.map(offset_file), self._disk.map(time_file)
-        if growing:
-            offsets, times = bytearray(offsets), bytearray(times)
-        self._offset_index = OffsetIndex(offset_file, self.base_offset, offsets)
-        self._time_index = TimeIndex(time_file, self.base_offset, times)
-        if not self._offset_index.belongs_to(self.byte_count) or not self._time_index.belongs_to(self.byte_count):
-            self._repair_indexes()
+            return None
+        offset_index = OffsetIndex(self._offset_index_path, self.base_offset, offsets)
+        time_index = TimeIndex(self._time_index_path, self.base_offset, times)
+        are_ours = offset_index.belongs_to(self.byte_count) and time_index.belongs_to(self.byte_count)
+        return (offset_index, time_index) if are_ours else None
 
     def _repair_indexes(self) -> None:
         for _ in self.rebuild(check_crc=False):
             pass
         self.seal()
         for write in self.take_unsaved_indexes():
-            self._disk.write_at(write.file, write.position, (write.content,))
-            self._disk.flush(write.file)
+            file = self._disk.open(write.path)
+            self._disk.write_at(file, write.position, (write.content,))
+            self._disk.flush(file)
+        self.release_indexes()
 
     def _note_timestamp(self, max_timestamp_ms: int, last_offset: int) -> None:
         if max_timestamp_ms > self.max_timestamp()[0]:

@@ -113,11 +113,14 @@ def test_a_large_file_is_mapped(tmp_path: Path) -> None:
     assert disk.map(file) == content
 
 
-def test_a_file_closes_with_its_last_reference(tmp_path: Path) -> None:
-    disk = PosixDisk()
-    file = disk.open(f"{tmp_path}/x", create=True)
-    descriptor = file.descriptor
-    os.fstat(descriptor)
-    del file
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(descriptor)
+def test_space_is_that_of_the_volume(disk: Disk, root: str) -> None:
+    total, usable = disk.space(root)
+    assert 0 < usable <= total
+    with pytest.raises(DiskError):
+        disk.space(f"{root}/missing")
+
+
+def test_when_a_file_was_written(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    os.utime(tmp_path / "x", (5, 5.25))
+    assert PosixDisk().modified_ms(f"{tmp_path}/x") == 5250

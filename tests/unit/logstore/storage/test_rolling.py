@@ -83,7 +83,7 @@ def test_a_roll_flushes_the_closed_segment_with_indexes_snapshot_and_epochs() ->
     execute(disk, flush)
     log.on_flushed(flush)
     assert log.recovery_point == 1
-    names = {file.path.removeprefix(f"{DIRECTORY}/") for file in flush.files}
+    names = {path.removeprefix(f"{DIRECTORY}/") for path in flush.files}
     stem = "0" * 20
     assert names == {f"{stem}.log", f"{stem}.index", f"{stem}.timeindex", f"{'0' * 19}1.snapshot"}
     assert flush.directories == [DIRECTORY, "/data"]
@@ -119,7 +119,7 @@ def test_flush_messages_1_flushes_earlier_segments_before_a_later_one_counts() -
     write = log.take_write()
     assert write is not None
     assert write.flush is not None
-    paths = [file.path for file in write.flush.files if file.path.endswith(".log")]
+    paths = [path for path in write.flush.files if path.endswith(".log")]
     assert paths == [f"{DIRECTORY}/{'0' * 19}1.log", f"{DIRECTORY}/{'0' * 19}2.log"]
 
 

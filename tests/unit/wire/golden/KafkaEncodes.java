@@ -4,8 +4,9 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.util.HexFormat;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
  * Kafka's own encoder behind a pipe: lines `message TAB version TAB json` in, lines of hex out.
@@ -21,9 +22,9 @@ public class KafkaEncodes {
             Class<?> converter = Class.forName("org.apache.kafka.common.message." + parts[0] + "DataJsonConverter");
             Message message = (Message) converter.getMethod("read", JsonNode.class, short.class)
                 .invoke(null, mapper.readTree(parts[2]), version);
-            ByteBuffer buffer = MessageUtil.toByteBufferAccessor(message, version).buffer();
-            byte[] bytes = new byte[buffer.remaining()];
-            buffer.get(bytes);
+            ObjectSerializationCache cache = new ObjectSerializationCache();
+            byte[] bytes = new byte[message.size(cache, version)];
+            message.write(new ByteBufferAccessor(ByteBuffer.wrap(bytes)), cache, version);
             System.out.println(HexFormat.of().formatHex(bytes));
         }
     }

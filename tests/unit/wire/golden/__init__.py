@@ -1,6 +1,10 @@
-"""Bytes written by Apache Kafka 4.3.0 itself, for one full and one empty sample of every message and version.
+"""Bytes written by Apache Kafka itself, for one full and one empty sample of every message and version.
 
-`kafka-4.3.0.txt` has them. Where Kafka's jars are (`make peer`), `python -m tests.unit.wire.golden` writes it anew.
+`kafka-4.3.0.txt` has them, and `kafka-3.9.1.txt` those of the versions that Kafka 4 has dropped and Barnabas still
+reads. Where the jars are, `python -m tests.unit.wire.golden` writes both anew: those of 4.3.0 by `make peer`, and
+kafka-clients 3.9.1 by
+
+    mvn dependency:copy -Dartifact=org.apache.kafka:kafka-clients:3.9.1 -DoutputDirectory=.cache/peer/older
 """
 
 from __future__ import annotations
@@ -9,35 +13,37 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.unit.wire.samples import kafka_json, samples
+from tests.unit.wire.samples import Sample, kafka_json, samples
 
 HERE = Path(__file__).parent
+PEER = HERE.parents[3] / ".cache" / "peer"
+JARS = PEER / "libs"
+OLDER_JARS = PEER / "older"
+
+IN_KAFKA = [sample for sample in samples() if sample.version >= sample.key.version_min]
+IN_OLDER_KAFKA = [sample for sample in samples() if sample.version < sample.key.version_min]
 GOLDEN_FILE = HERE / "kafka-4.3.0.txt"
-JARS = HERE.parents[3] / ".cache" / "peer" / "libs"
-
-IN_KAFKA = [sample for sample in samples() if sample[3] >= sample[2].version_min]
-"""All but what Kafka 4 has dropped and Barnabas still reads."""
+OLDER_GOLDEN_FILE = HERE / "kafka-3.9.1.txt"
 
 
-def golden() -> dict[str, str]:
+def golden(file: Path) -> dict[str, str]:
     """Hex by the name of the sample."""
-    parts = (line.rpartition(" ") for line in GOLDEN_FILE.read_text().splitlines())
+    parts = (line.rpartition(" ") for line in file.read_text().splitlines())
     return {name: encoded for name, _, encoded in parts}
 
 
-def kafka_encodes() -> dict[str, str]:
-    """The same from Kafka, now."""
+def kafka_encodes(wanted: list[Sample], *jars: Path) -> dict[str, str]:
+    """The same from Kafka, now; of a class that several of the directories `jars` have, the first is taken."""
     lines = [
-        f"{type(message).__name__}\t{version}\t{json.dumps(kafka_json(message, version))}\n"
-        for _, message, _, version in IN_KAFKA
+        f"{type(sample.message).__name__}\t{sample.version}\t{json.dumps(kafka_json(sample.message, sample.version))}\n"
+        for sample in wanted
     ]
     done = subprocess.run(
-        ["java", "-cp", f"{JARS}/*", HERE / "KafkaEncodes.java"],
+        ["java", "-cp", ":".join(f"{directory}/*" for directory in jars), HERE / "KafkaEncodes.java"],
         input="".join(lines),
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         timeout=100,
     )
-    names = [name for name, *_ in IN_KAFKA]
-    return dict(zip(names, done.stdout.splitlines(), strict=True))
+    return dict(zip((sample.name for sample in wanted), done.stdout.splitlines(), strict=True))

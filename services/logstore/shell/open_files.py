@@ -1,0 +1,140 @@
+"""The descriptors that a disk keeps open, and the mappings: the least recently used are let go of first.
+
+A partition has three files per segment. Ten thousand partitions would hold thirty thousand descriptors for files of
+which most are not touched for hours, so nobody but this holds any: whoever needs a file asks for it by its path.
+
+A file that has been written since its last flush stays open all the same. The kernel tells of a page that could not be
+written back to those who have the file open; closed and opened again, it may have forgotten ("fsyncgate").
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+
+from barnabas.ports.disk import Buffer, DiskFile
+
+FILES_MAX = 4096
+# Each costs a descriptor more, which Python duplicates for it.
+MAPPINGS_MAX = 512
+# How many files with unflushed writes are passed over in the search for one to close.
+PASSED_OVER_MAX = 16
+
+
+class PosixFile:
+    """A descriptor that closes with its last reference: no worker finds it closed, or reused, while using it."""
+
+    __slots__ = ("_path", "descriptor", "is_unflushed")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self.descriptor = descriptor
+        self.is_unflushed = False
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+class OpenFiles:
+    """Safe to use from several threads at once."""
+
+    def __init__(self, files_max: int) -> None:
+        self._files_max = files_max
+        self._lock = threading.Lock()
+        self._files: OrderedDict[str, PosixFile] = OrderedDict()
+        self._mappings: OrderedDict[str, Buffer] = OrderedDict()
+        # The same files by their directories: a directory that is renamed takes its files along.
+        self._by_directory: dict[str, dict[str, None]] = {}
+        self.names_changed = 0
+        """Counts `forget`: whoever opens a file looks before, as its name may change meanwhile."""
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, path: str) -> PosixFile | None:
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None:
+                self._files.move_to_end(path)
+            return file
+
+    def keep(self, file: PosixFile, names_changed: int) -> PosixFile:
+        """The file to use: `file`, or the same one that another thread has opened meanwhile.
+
+        `names_changed` is what that was before it was opened.
+        """
+        with self._lock:
+            if names_changed != self.names_changed:
+                return file
+            kept = self._files.setdefault(file.path, file)
+            if kept is file:
+                self._by_directory.setdefault(os.path.dirname(file.path), {})[file.path] = None
+                self._close_one_too_many()
+            return kept
+
+    def _close_one_too_many(self) -> None:
+        if len(self._files) <= self._files_max:
+            return
+        for _ in range(PASSED_OVER_MAX):
+            path, file = next(iter(self._files.items()))
+            if not file.is_unflushed:
+                self._drop(path)
+                return
+            self._files.move_to_end(path)
+
+    def close_unused(self) -> None:
+        """Let go of everything that may be closed."""
+        with self._lock:
+            for path in [path for path, file in self._files.items() if not file.is_unflushed]:
+                self._drop(path)
+            self._mappings.clear()
+
+    def forget(self, path: str) -> None:
+        """Nothing, or something else, has this name from now on: a file's, or a directory's with all its files."""
+        with self._lock:
+            self.names_changed += 1
+            self._drop(path)
+            for inside in list(self._by_directory.get(path, ())):
+                self._drop(inside)
+
+    def _drop(self, path: str) -> None:
+        self._mappings.pop(path, None)
+        if self._files.pop(path, None) is not None:
+            directory = os.path.dirname(path)
+            names = self._by_directory[directory]
+            del names[path]
+            if not names:
+                del self._by_directory[directory]
+
+    def changing(self, file: DiskFile) -> None:
+        """The content of `file` is about to change."""
+        assert isinstance(file, PosixFile)
+        file.is_unflushed = True
+        if file.path in self._mappings:
+            with self._lock:
+                self._mappings.pop(file.path, None)
+
+    def flushing(self, file: DiskFile) -> None:
+        assert isinstance(file, PosixFile)
+        file.is_unflushed = False
+
+    # --- mappings ---
+
+    def mapping(self, path: str) -> Buffer | None:
+        with self._lock:
+            mapping = self._mappings.get(path)
+            if mapping is not None:
+                self._mappings.move_to_end(path)
+            return mapping
+
+    def keep_mapping(self, path: str, mapping: Buffer) -> None:
+        """Of a file that stays as it is, until `changing` or `forget` says otherwise."""
+        with self._lock:
+            self._mappings[path] = mapping
+            if len(self._mappings) > MAPPINGS_MAX:
+                self._mappings.popitem(last=False)
