@@ -11,26 +11,27 @@ UNKNOWN_BROKER_EPOCH = -1
 
 @dataclass(slots=True)
 class FetchSession:
-    """The stream that a follower fetches by. A fetch counts for all of its partitions, named in it or not."""
+    """The stream that a follower fetches by. A fetch counts for all of its partitions, named in it or not.
+
+    `is_registered`: the follower's registration is the one that the cluster knows (KIP-903), and the stream is open. An
+    older incarnation, or one that is gone, may not join an ISR.
+    """
 
     replica_id: int
     broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    is_registered: bool = False
     last_fetch_ms: int = NEVER_MS
 
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """`last_caught_up_ms` is the latest time at which the follower is known to have had all that the leader had then.
-
-    `may_join` is whether its registration is the one that the cluster knows, live and not shutting down (KIP-903).
-    """
+    """`last_caught_up_ms` is the latest time at which the follower is known to have had all that the leader had then."""
 
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     last_caught_up_ms: int = NEVER_MS
     last_fetch_ms: int = NEVER_MS
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
-    may_join: bool = False
     session: FetchSession = field(default_factory=lambda: FetchSession(-1))
 
     def fetched(
@@ -58,6 +59,10 @@ class FollowerProgress:
         """
         self.last_caught_up_ms = max(self.last_caught_up_ms, self.session.last_fetch_ms)
         self.last_fetch_ms = max(self.last_fetch_ms, self.session.last_fetch_ms)
+
+    @property
+    def may_join(self) -> bool:
+        return self.session.is_registered
 
     def is_caught_up(self, leader_log_end_offset: int, lag_ms_max: int, now_ms: int) -> bool:
         """At the leader's end, or there within the last `replica.lag.time.max.ms`."""

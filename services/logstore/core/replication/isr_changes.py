@@ -1,0 +1,126 @@
+"""What a leader asks of the controller about in-sync replicas (KIP-497): who has caught up joins, who lags leaves.
+
+One request is under way at a time, for as many partitions as have something to ask; of each partition one change is
+pending. An answer that is lost, or that decides nothing, leaves the change pending, and it is asked again: the same
+change twice is answered by the state that it led to. A follower that registers under the controller's eyes meanwhile
+can't be brought in by a fetch of its older life (KIP-903): every member goes with the epoch that its stream gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.cluster.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    IsrChange,
+    IsrChangeResult,
+    IsrMember,
+)
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.partition import Partition
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.follower_progress import UNKNOWN_BROKER_EPOCH
+from services.logstore.core.replication.in_sync_replicas import IsrAnswer
+
+PARTITIONS_PER_REQUEST_MAX = 1000
+RETRY_MS = 100
+
+Changed = Callable[[Partition], None]
+
+
+class IsrChanges:
+    def __init__(self, replicas: Replicas, lag_ms_max: int, changed: Changed) -> None:
+        """`lag_ms_max` is `replica.lag.time.max.ms`; `changed` is told of partitions whose watermark or ISR has moved."""
+        self._replicas = replicas
+        self._lag_ms_max = lag_ms_max
+        self._changed = changed
+        # With a pending change that is to be asked for; a dict for its order.
+        self._to_ask: dict[Partition, None] = {}
+        self._asked: list[tuple[Partition, IsrChange]] = []
+        self._retry_ms = 0
+        self._shrink_check_ms = 0
+
+    # --- what followers do ---
+
+    def follower_moved(self, partition: Partition, node_id: int, now_ms: int) -> None:
+        """A follower has fetched from further on: the watermark may move, and it may have caught up."""
+        if partition.advance_high_watermark(self._lag_ms_max, now_ms):
+            self._changed(partition)
+        if partition.has_caught_up(node_id) and partition.isr.propose_expansion(node_id):
+            self._to_ask[partition] = None
+
+    def tick(self, now_ms: int) -> None:
+        """Twice in `replica.lag.time.max.ms`: have those leave that have not been caught up for so long."""
+        if now_ms < self._shrink_check_ms:
+            return
+        self._shrink_check_ms = now_ms + max(1, self._lag_ms_max // 2)
+        for partition in self._replicas.by_key.values():
+            if not partition.leading or len(partition.isr.committed) < 2:
+                continue
+            leaving = partition.out_of_sync(self._lag_ms_max, now_ms)
+            if leaving and partition.isr.propose_shrink(leaving):
+                self._to_ask[partition] = None
+
+    # --- the controller ---
+
+    def take_request(self, now_ms: int) -> AlterPartitionRequest | None:
+        """The next request, unless one is under way, nothing is asked, or the last try was just now."""
+        if self._asked or not self._to_ask or now_ms < self._retry_ms:
+            return None
+        asking, rest = list(self._to_ask), []
+        asking, rest = asking[:PARTITIONS_PER_REQUEST_MAX], asking[PARTITIONS_PER_REQUEST_MAX:]
+        self._to_ask = dict.fromkeys(rest)
+        for partition in asking:
+            if partition.leading and partition.isr.pending is not None:
+                self._asked.append((partition, self._change(partition, partition.isr.pending.members)))
+        if not self._asked:
+            return None
+        changes = [change for _, change in self._asked]
+        return AlterPartitionRequest(self._replicas.node_id, self._replicas.broker_epoch, changes)
+
+    def _change(self, partition: Partition, members: tuple[int, ...]) -> IsrChange:
+        return IsrChange(
+            partition.topic_id,
+            partition.partition,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            [IsrMember(node_id, self._broker_epoch_of(partition, node_id)) for node_id in members],
+        )
+
+    def _broker_epoch_of(self, partition: Partition, node_id: int) -> int:
+        if node_id == self._replicas.node_id:
+            return self._replicas.broker_epoch
+        follower = partition.followers.get(node_id)
+        return UNKNOWN_BROKER_EPOCH if follower is None else follower.session.broker_epoch
+
+    def due_ms(self) -> int | None:
+        """When a request is to be tried again; None when nothing waits for that."""
+        return self._retry_ms if self._to_ask and not self._asked else None
+
+    def on_answer(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
+        """The controller's answer; None: there was none, and nothing is known."""
+        asked, self._asked = self._asked, []
+        results: list[IsrChangeResult] = []
+        if response is not None and not response.error_code and len(response.partitions) == len(asked):
+            results = response.partitions
+        if not results:
+            self._retry_ms = now_ms + RETRY_MS
+            self._to_ask = dict.fromkeys([partition for partition, _ in asked]) | self._to_ask
+            return
+        for (partition, change), result in zip(asked, results, strict=True):
+            if self._replicas.by_key.get(partition.key) is partition and partition.leader_epoch == change.leader_epoch:
+                self._decided(partition, result, now_ms)
+
+    def _decided(self, partition: Partition, result: IsrChangeResult, now_ms: int) -> None:
+        if result.error_code:
+            answer = partition.isr.on_error(ErrorCode(result.error_code))
+            if answer is IsrAnswer.RETRY and partition.leading:
+                self._retry_ms = now_ms + RETRY_MS
+                self._to_ask[partition] = None
+            return
+        if result.leader_epoch == partition.leader_epoch and result.partition_epoch > partition.partition_epoch:
+            partition.partition_epoch = result.partition_epoch
+            partition.isr.commit(result.in_sync_replicas)
+            partition.advance_high_watermark(self._lag_ms_max, now_ms)
+            self._changed(partition)
