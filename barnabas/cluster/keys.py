@@ -185,6 +185,12 @@ class PartitionRecord:
     in_sync_replicas: tuple[int, ...]
     # The registration that the leader was elected under: another one of the same node is a restart, hence a new epoch.
     leader_broker_epoch: int = NO_LEADER
+    # While the partition is being reassigned (KIP-455).
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    # KIP-966, KIP-704: see PartitionMetadata.
+    eligible_leader_replicas: tuple[int, ...] = ()
+    leader_recovering: bool = False
 
 
 @dataclass(slots=True, frozen=True)
