@@ -249,6 +249,27 @@ def assemble_batch(header: BatchHeader, payload: Buffer) -> bytes:
     return bytes(batch)
 
 
+def rebuild_batch(
+    header: BatchHeader, payload: Buffer, *, records_count: int, max_timestamp: int, delete_horizon_ms: int | None
+) -> bytes:
+    """The batch of `header` with fewer records, which are `payload`, compressed by the batch's codec.
+
+    Its place stays: base and last offset, leader epoch, producer and sequence. `delete_horizon_ms` becomes the base
+    timestamp (KIP-534), and the records' timestamp deltas have to be meant from there; None: as it is.
+    """
+    header = header._replace(records_count=records_count, max_timestamp=max_timestamp)
+    if delete_horizon_ms is not None:
+        header = header._replace(attributes=header.attributes | _DELETE_HORIZON, base_timestamp=delete_horizon_ms)
+    return assemble_batch(header, payload)
+
+
+def empty_batch(header: BatchHeader) -> bytes:
+    """The batch of `header` without records, as compaction leaves it to keep a producer's sequence."""
+    attributes = header.attributes & (_LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL)
+    empty = header._replace(attributes=attributes, base_timestamp=header.max_timestamp, records_count=0)
+    return assemble_batch(empty, b"")
+
+
 def decode_records(batch: Buffer) -> list[Record]:
     """The records of the one uncompressed batch that `batch` begins with. Raises MalformedFrame."""
     header = parse_header(batch)

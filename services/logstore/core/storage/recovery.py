@@ -19,7 +19,14 @@ from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, parse_snapshot
 from services.logstore.core.storage.scan import scan_batches
-from services.logstore.core.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, file_name
+from services.logstore.core.storage.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    SEGMENT_SUFFIXES,
+    Segment,
+    file_name,
+)
 
 # What an interrupted replacement, deletion or compaction leaves behind.
 LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
@@ -98,7 +105,7 @@ class _Opening:
             suspect_index = len(found) - 1
             tail = found[-1].open_active()
             end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
-            if end == found[-1].byte_count:
+            if end == found[-1].byte_count and _offsets_ascend(tail, found[-1].base_offset):
                 self._add_sound(found, tail)
                 self._load_producers(self.next_offset)
                 self.leader_epochs.truncate_from(self.next_offset)
@@ -222,6 +229,16 @@ class _Opening:
                 header.last_offset,
                 header.max_timestamp,
             )
+
+
+def _offsets_ascend(batches: list[tuple[int, BatchHeader]], base_offset: int) -> bool:
+    """Whether the batches can be a segment's that begins at `base_offset`: damage is worth a scan, marker or not."""
+    next_offset = base_offset
+    for _, header in batches:
+        if header.base_offset < next_offset or header.last_offset - base_offset > RELATIVE_OFFSET_MAX:
+            return False
+        next_offset = header.next_offset
+    return True
 
 
 def _offsets_of(files: dict[str, int], suffix: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Calls of gateways for administrative APIs: their turns, their ends, where epochs end, and what is known of producers."""
+"""Calls of gateways for administrative APIs: their turns and ends, where epochs end, what is known of producers."""
 
 from __future__ import annotations
 
