@@ -296,23 +296,29 @@ def encode_record(record: Record) -> bytes:
                 {
                     "topic_id": record.topic_id.hex(),
                     "chunk": record.chunk,
-                    "partitions": [
-                        {
-                            "leader": partition.leader,
-                            "leader_epoch": partition.leader_epoch,
-                            "partition_epoch": partition.partition_epoch,
-                            "replicas": partition.replicas,
-                            "isr": partition.in_sync_replicas,
-                            "broker_epoch": partition.leader_broker_epoch,
-                        }
-                        for partition in record.partitions
-                    ],
+                    "partitions": [_partition_values(partition) for partition in record.partitions],
                 }
             )
         case DeletionRecord():
             return _dump({"topic": record.topic, "topic_id": record.topic_id.hex(), "partitions": record.partitions})
         case ProducerIdsRecord():
             return _dump({"next_producer_id": record.next_producer_id})
+
+
+def _partition_values(partition: PartitionRecord) -> dict[str, Any]:
+    """What most partitions do not have is left out: 500 of them share a value."""
+    values: dict[str, Any] = {
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "replicas": partition.replicas,
+        "isr": partition.in_sync_replicas,
+        "broker_epoch": partition.leader_broker_epoch,
+    }
+    for name in ("adding_replicas", "removing_replicas", "eligible_leader_replicas", "leader_recovering"):
+        if getattr(partition, name):
+            values[name] = getattr(partition, name)
+    return values
 
 
 def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:

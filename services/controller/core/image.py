@@ -251,6 +251,10 @@ class ControllerImage:
                     partition_epoch=partition.partition_epoch,
                     replicas=list(partition.replicas),
                     in_sync_replicas=list(partition.in_sync_replicas),
+                    adding_replicas=list(partition.adding_replicas),
+                    removing_replicas=list(partition.removing_replicas),
+                    eligible_leader_replicas=list(partition.eligible_leader_replicas),
+                    leader_recovering=partition.leader_recovering,
                 )
                 for number, partition in self.partitions(topic.topic_id)
                 if node_id is None or node_id in partition.replicas

@@ -68,7 +68,7 @@ def after_liveness(partition: PartitionRecord, live: Liveness, rules: TopicRules
 def with_isr(
     partition: PartitionRecord, members: Sequence[int], rules: TopicRules, *, recovered: bool
 ) -> PartitionRecord:
-    """The ISR that the leader asks for, in the order of the replicas; a reassignment ends when all its targets are in."""
+    """The ISR that the leader asks for, in the order of the replicas."""
     ordered = tuple(node_id for node_id in partition.replicas if node_id in members)
     changed = _with_members(partition, ordered, rules)
     if recovered and changed.leader_recovering:
@@ -154,7 +154,7 @@ def reassignment_completed(partition: PartitionRecord, live: Liveness) -> Partit
 
 
 def _with_members(partition: PartitionRecord, members: Sequence[int], rules: TopicRules) -> PartitionRecord:
-    """Another ISR, and who is eligible to lead besides it; the same object where nothing changes or nobody would stay."""
+    """Another ISR, and who may lead besides it; the same object where nothing changes or nobody would stay."""
     in_sync = tuple(members)
     if not in_sync:
         return partition
