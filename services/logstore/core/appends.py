@@ -92,6 +92,10 @@ class Appends:
         while waiting and waiting[0].answered:
             waiting.popleft()
 
+    def on_flushed(self, log: PartitionLog) -> None:
+        """A flush is done, for which a write may have waited that brings one of its own (flush.messages)."""
+        self._to_write[log] = None
+
     def _succeed(self, pending: PendingAppend) -> None:
         pending.answered = True
         result = pending.result

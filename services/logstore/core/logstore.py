@@ -227,6 +227,7 @@ class LogstoreCore:
                 self._act_on_disk_failures()
             case FlushEffect():
                 self._housekeeping.on_flushed(effect)
+                self._appends.on_flushed(effect.log)
             case ReplaceEffect():
                 self._checkpoints.on_replaced(effect)
             case DeleteDirectoryEffect():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import importlib.resources
 import io
 import re
 import uuid
@@ -27,15 +26,50 @@ with warnings.catch_warnings():
     # It reads its JSON by a function that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     KAFKA_PYTHON = [
-        importlib.import_module(f"kafka.protocol.{name}") for name in ("producer", "consumer", "admin", "metadata")
+        importlib.import_module(f"kafka.protocol.{name}")
+        for name in ("producer", "consumer", "admin", "metadata", "sasl")
     ]
     _RECORDS = importlib.import_module("kafka.record.default_records")
 
 KafkaPythonBatch = _RECORDS.DefaultRecordBatch
 KafkaPythonBuilder = _RECORDS.DefaultRecordBatchBuilder
 
-KAFKA_JSON = importlib.resources.files("kafka.protocol.schemas.resources")
-"""Kafka's own message JSON, of which kafka-python carries a copy."""
+NOT_IN_KIO = {
+    ApiKey.PRODUCE: range(3),
+    ApiKey.FETCH: range(4),
+}
+"""What kio lacks: versions that Kafka 4 has dropped, whose JSON it is made of."""
+
+NOT_IN_KAFKA_PYTHON = {
+    # Between brokers, or for tools of Kafka's own.
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    # What this client does not do.
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.STREAMS_GROUP_HEARTBEAT,
+    ApiKey.STREAMS_GROUP_DESCRIBE,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+}
+"""What kafka-python lacks: keys of which it has no message."""
 
 NAMES_OF_KAFKA_PYTHON = {
     "cluster_authorized_operations": "authorized_operations",
@@ -69,6 +103,8 @@ def plain(value: Any) -> Any:
             return value
         case int():
             return int(value)
+        case float():
+            return float(value)
         case str():
             return str(value)
     raise AssertionError(f"{value!r} of a type that no field has")
@@ -105,7 +141,7 @@ def compare(field: Field, mine: Any, yours: Any, version: int, names: dict[str, 
         if yours is None:
             yours = STANDS_FOR_NONE.get(field.name)
         return [] if mine == yours else [f"{path}: {mine!r} here, {yours!r} there"]
-    if mine is None and field.tag is not None:
+    if mine is None and yours is not None and field.tag is not None:
         mine = field.kind()
     if mine is None or yours is None:
         return [] if mine is yours else [f"{path}: {mine!r} here, {yours!r} there"]

@@ -35,11 +35,26 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int16": integers(16),
     "int32": integers(32),
     "int64": integers(64),
+    "uint16": st.integers(0, 0xFFFF),
+    "float64": st.floats(allow_nan=False),
     "uuid": st.one_of(st.just(ZERO_UUID), st.binary(min_size=16, max_size=16)),
     # Long enough at times for lengths of two bytes as varints.
     "string": st.one_of(TEXT, st.just("x" * 127), st.just("é" * 100)),
+    "bytes": st.one_of(st.binary(max_size=20), st.just(bytes(200))),
     "records": st.one_of(st.binary(max_size=20), st.just(bytes(16384))),
 }
+
+
+TIMES = {
+    "expiry_time_period_ms",
+    "expiry_timestamp_ms",
+    "issue_timestamp_ms",
+    "max_lifetime_ms",
+    "max_timestamp_ms",
+    "renew_period_ms",
+    "transaction_start_time_ms",
+}
+"""Of 64 bits; kio makes a datetime or timedelta of them, which have bounds."""
 
 
 def value_of(kind: Kind, name: str, version: int) -> st.SearchStrategy[Any]:
@@ -51,6 +66,8 @@ def value_of(kind: Kind, name: str, version: int) -> st.SearchStrategy[Any]:
     if name == "log_append_time_ms":
         # kio makes a datetime of it, or None of -1.
         return st.integers(-1, 2**41)
+    if name in TIMES:
+        return st.integers(0, 2**41)
     return VALUES[kind]
 
 

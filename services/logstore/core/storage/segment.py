@@ -40,31 +40,52 @@ class Segment:
         start_position: int,
         config: TopicConfig,
         byte_count: int = 0,
+        name_suffix: str = "",
     ) -> None:
-        """`start_position`: where the segment begins in the bytes of the whole log."""
+        """`start_position`: where the segment begins in the bytes of the whole log. `name_suffix`: what the names of
+        its files end in as long as they are not the log's.
+        """
         self._disk = disk
-        prefix = f"{directory}/{file_name(base_offset, '')}"
-        self.log_path = prefix + LOG_SUFFIX
-        self._offset_index_path = prefix + OFFSET_INDEX_SUFFIX
-        self._time_index_path = prefix + TIME_INDEX_SUFFIX
+        self._directory = directory
+        self.base_offset = base_offset
+        self._name_files(name_suffix)
+        self._held_file: DiskFile | None = None
         # Of the active segment, and of a closed one until its entries are in its files; mapped otherwise.
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._bytes_since_index_entry = 0
         self._max_timestamp: tuple[int, int] | None = None
-        self.base_offset = base_offset
         self.start_position = start_position
         self._index_interval_bytes = config.index_interval_bytes
         self._index_entries_max = min(
             config.segment_index_bytes // OFFSET_ENTRY_BYTES, config.segment_index_bytes // TIME_ENTRY_BYTES - 1
         )
         self.indexes_full = False
+        self.is_retired = False
+        """Not in the log any more, its files soon gone; reads that have begun go on with the file that they hold."""
+        self.created_ms = -1
+        """By the wall clock, as far as known: what rolls a segment whose batches have no timestamps."""
         self.byte_count = byte_count
         self.first_timestamp_ms = NO_TIMESTAMP
 
+    def _name_files(self, name_suffix: str) -> None:
+        names = [file_name(self.base_offset, suffix) + name_suffix for suffix in SEGMENT_SUFFIXES]
+        self.log_path, self._offset_index_path, self._time_index_path = [f"{self._directory}/{name}" for name in names]
+
     @property
     def file(self) -> DiskFile:
-        return self._disk.open(self.log_path)
+        return self._disk.open(self.log_path) if self._held_file is None else self._held_file
+
+    def hold_files(self) -> None:
+        """Use the files that have the names now, however they are renamed from here on."""
+        self._offset_index, self._time_index = self._map_indexes()
+        self._held_file = self.file
+
+    def let_go_of_files(self) -> None:
+        """The renaming is over: the files have their names in the log."""
+        self._name_files("")
+        self._held_file = None
+        self.release_indexes()
 
     @property
     def paths(self) -> list[str]:
@@ -179,10 +200,11 @@ class Segment:
     def _map_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Both indexes as their files are; made anew first when one is missing or can't be this log's."""
         mapped = self._try_to_map_indexes()
-        if mapped is None:
+        if mapped is None or not all(index.belongs_to(self.byte_count) for index in mapped):
             self._repair_indexes()
+            # They are right whatever they look like: a time index stays empty where no batch has a timestamp.
             mapped = self._try_to_map_indexes()
-            assert mapped is not None, f"{self.log_path} has indexes of its own that are not its own"
+            assert mapped is not None, f"the indexes of {self.log_path} were made a moment ago"
         return mapped
 
     def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
@@ -193,10 +215,10 @@ class Segment:
             if error.kind is not DiskErrorKind.NOT_FOUND:
                 raise
             return None
-        offset_index = OffsetIndex(self._offset_index_path, self.base_offset, offsets)
-        time_index = TimeIndex(self._time_index_path, self.base_offset, times)
-        are_ours = offset_index.belongs_to(self.byte_count) and time_index.belongs_to(self.byte_count)
-        return (offset_index, time_index) if are_ours else None
+        return (
+            OffsetIndex(self._offset_index_path, self.base_offset, offsets),
+            TimeIndex(self._time_index_path, self.base_offset, times),
+        )
 
     def _repair_indexes(self) -> None:
         for _ in self.rebuild(check_crc=False):
