@@ -29,10 +29,12 @@ from services.controller.core.journal import Journal
 from services.controller.core.known_members import note_members
 from services.controller.core.leader_elections import elect_leaders
 from services.controller.core.metadata import full_update, incremental_update
+from services.controller.core.partition_changes import Liveness
 from services.controller.core.requests import Request, Requests
 from services.controller.core.subscriptions import Subscriber, Subscriptions
 from services.controller.core.topic_creation import TopicDefaults
 from services.controller.core.topic_deletion import finish_deletion, remove_unclaimed_chunks
+from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import OPERATIONS_MAX, Write
 
 # Members that have been gone for long are looked for this often.
@@ -56,6 +58,7 @@ class Controller:
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
         self._requests = Requests(self.image, defaults, new_topic_id, self.links.leaders_know, self.subscriptions)
+        self._rules = TopicRulesTable(self.image, {})
         self._wall_ms = wall_ms
         self._effects: list[Effect] = []
         self._active = False
@@ -267,7 +270,7 @@ class Controller:
                 self._effects.append(again)
 
     def _next_writes(self) -> Sequence[Write]:
-        elections = elect_leaders(self.image, self._electable)
+        elections = elect_leaders(self.image, self._liveness(), self._rules, self._electable)
         if elections:
             return elections
         self._electable.clear()
@@ -277,6 +280,9 @@ class Controller:
             self._request_in_flight = True
             return step
         return self._writes_that_can_wait()
+
+    def _liveness(self) -> Liveness:
+        return Liveness({node_id: registered.epoch for node_id, registered in self.image.logstores.items()})
 
     def _writes_that_can_wait(self) -> Sequence[Write]:
         if self._members_due:
