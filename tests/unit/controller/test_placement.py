@@ -45,6 +45,6 @@ def test_replicas_are_always_distinct_and_leaders_differ_by_one_at_most(
     replication_factor = data.draw(st.integers(1, len(racks)))
     replicas = placed(racks, partitions, replication_factor)
     assert all(len(set(each)) == replication_factor and set(each) <= set(racks) for each in replicas)
-    leaders = Counter({node_id: 0 for node_id in racks})
+    leaders = Counter(dict.fromkeys(racks, 0))
     leaders.update(each[0] for each in replicas)
     assert max(leaders.values()) - min(leaders.values()) <= 1
