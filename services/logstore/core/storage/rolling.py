@@ -9,19 +9,30 @@ from services.logstore.core.storage.segment import RELATIVE_OFFSET_MAX, Segment
 
 
 def must_roll(
-    segment: Segment, directory: str, config: TopicConfig, byte_count: int, last_offset: int, timestamp_ms: int
+    segment: Segment,
+    directory: str,
+    config: TopicConfig,
+    byte_count: int,
+    last_offset: int,
+    timestamp_ms: int,
+    wall_ms: int,
 ) -> bool:
     """By size, time, index space or the width of a relative offset. `segment` is not empty: that one never rolls."""
     return (
         segment.byte_count + byte_count > config.segment_bytes
         or segment.indexes_full
         or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        # A batch without timestamps neither rolls a segment by time nor starts its clock.
-        or (
-            segment.first_timestamp_ms >= 0
-            and timestamp_ms - segment.first_timestamp_ms > _segment_ms(segment, directory, config)
-        )
+        or _waited_ms(segment, timestamp_ms, wall_ms) > _segment_ms(segment, directory, config)
     )
+
+
+def _waited_ms(segment: Segment, timestamp_ms: int, wall_ms: int) -> int:
+    """How old the segment is: by its first batch and the new one, or by the clock when the first has no timestamp."""
+    if segment.first_timestamp_ms >= 0:
+        return timestamp_ms - segment.first_timestamp_ms
+    if segment.created_ms < 0:
+        segment.created_ms = wall_ms
+    return wall_ms - segment.created_ms
 
 
 def _segment_ms(segment: Segment, directory: str, config: TopicConfig) -> int:

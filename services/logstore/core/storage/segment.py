@@ -53,9 +53,11 @@ class Segment:
         # Of the active segment, and of a closed one until its entries are in its files; mapped otherwise.
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._are_indexes_known = False
+        """The files were looked at, or made, by this process: they are this log's."""
         self._bytes_since_index_entry = 0
         self._max_timestamp: tuple[int, int] | None = None
-        self.start_position = start_position
+        self.start_position = self.position_min = start_position
         self._index_interval_bytes = config.index_interval_bytes
         self._index_entries_max = min(
             config.segment_index_bytes // OFFSET_ENTRY_BYTES, config.segment_index_bytes // TIME_ENTRY_BYTES - 1
@@ -86,6 +88,14 @@ class Segment:
         self._name_files("")
         self._held_file = None
         self.release_indexes()
+
+    def position_in_log(self, position: int) -> int:
+        """Where a position of this segment is in the bytes of the whole log.
+
+        A cleaned segment may be a little larger than those that it was made of, and then begins at less than
+        `position_min`: positions of the log ascend all the same.
+        """
+        return max(self.start_position + position, self.position_min)
 
     @property
     def paths(self) -> list[str]:
@@ -200,11 +210,14 @@ class Segment:
     def _map_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Both indexes as their files are; made anew first when one is missing or can't be this log's."""
         mapped = self._try_to_map_indexes()
-        if mapped is None or not all(index.belongs_to(self.byte_count) for index in mapped):
+        if mapped is None or not (
+            self._are_indexes_known or all(index.belongs_to(self.byte_count) for index in mapped)
+        ):
             self._repair_indexes()
             # They are right whatever they look like: a time index stays empty where no batch has a timestamp.
             mapped = self._try_to_map_indexes()
             assert mapped is not None, f"the indexes of {self.log_path} were made a moment ago"
+        self._are_indexes_known = True
         return mapped
 
     def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
