@@ -47,8 +47,9 @@ class ApiKey(IntEnum):
     have a schema where those are more than Kafka offers.
 
     `version_min` and `version_max` are what Kafka offers, and what a handler has to serve. `advertised_min` is the
-    first version that ApiVersions tells, `version_min` but for Produce, which is told from 0 as in Kafka (KAFKA-18659:
-    older librdkafka stops compressing otherwise).
+    first version that ApiVersions tells, `version_min` but for Produce and Fetch: with the old message formats they are
+    served from v0. Kafka 4.3 tells Produce from 0 too, without serving it (KAFKA-18659: older librdkafka stops
+    compressing otherwise).
     """
 
     flexible_from: int
@@ -174,8 +175,11 @@ class ApiKey(IntEnum):
 
     @property
     def advertised_min(self) -> int:
-        """The first version that ApiVersions tells."""
-        return 0 if self is ApiKey.PRODUCE else self.version_min
+        """The first version that ApiVersions tells, and that is served: v0 for the two with the old message formats.
+
+        A gateway may have these switched off; then it tells, and serves, what Kafka 4.3 does.
+        """
+        return 0 if self in (ApiKey.PRODUCE, ApiKey.FETCH) else self.version_min
 
     @property
     def is_offered_to_clients(self) -> bool:

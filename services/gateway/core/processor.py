@@ -15,6 +15,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.purgatory_up / purgatory_down(pod_id, now_ms), processor.park_response(pod_id, message, now_ms)
             processor.metadata_updated(update, now_ms)
             processor.controller_answered(call_id, answer or None, now_ms)
+            processor.converted(conversion, elapsed_ms, now_ms)
             processor.logstore_answered(call_id, answer or None, now_ms)
             processor.drain(now_ms)
         processor.expire(now_ms)
@@ -38,6 +39,7 @@ from services.gateway.core.authorization import ANY_NODE, RequestContext
 from services.gateway.core.clients import ClientRoom
 from services.gateway.core.config import GatewayConfig
 from services.gateway.core.controller import ControllerRoom
+from services.gateway.core.conversions import Conversion, ConversionRoom
 from services.gateway.core.deadlines import Deadlines
 from services.gateway.core.effects import ControllerAnswer, Outputs
 from services.gateway.core.journal import Journal
@@ -72,6 +74,7 @@ class Processor:
         self.controller = ControllerRoom(self)
         self.administration = AdministrationRoom(self)
         self.producer_ids = ProducerIds(self)
+        self.conversions = ConversionRoom(self)
 
     # --- connections ---
 
@@ -201,6 +204,11 @@ class Processor:
         self.now_ms = now_ms
         self.administration.answered(call_id, answer)
 
+    def converted(self, conversion: Conversion, elapsed_ms: float, now_ms: int) -> None:
+        """It has run, in `elapsed_ms`."""
+        self.now_ms = now_ms
+        self.conversions.done(conversion, elapsed_ms)
+
     # --- time, and the end of a turn ---
 
     def expire(self, now_ms: int) -> None:
@@ -238,4 +246,5 @@ class Processor:
             self.administration.take_cancels(),
         )
         self.clients.take(outputs)
+        outputs.conversions = self.conversions.take()
         return outputs

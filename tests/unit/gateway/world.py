@@ -44,7 +44,7 @@ LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))
 TOPIC_ID = b"0123456789abcdef"
 AMPLE = Credit(1000, 1 << 30)
-BATCH = bytes(61)
+BATCH = bytes(16) + b"\x02" + bytes(44)
 """Records that the gateway takes for a batch without compression."""
 
 
