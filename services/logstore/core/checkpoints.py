@@ -1,6 +1,6 @@
 """When the offsets of all logs are written down, and what has to be forgotten of logs that were taken away.
 
-Three files per log directory: recovery points, high watermarks, log starts. A recovery point says that everything below
+Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted. A recovery point says that everything below
 it needs no look after a crash. So the one of a log that was taken away has to be gone before there is a new log of the
 same name: recovery would take its bytes on trust, and a log start would cut records off. Nor may a flush of the old log
 be under way then, which puts the old leader epochs in place by a path that is the new log's.
@@ -25,6 +25,7 @@ class _Kind(Enum):
     RECOVERY_POINTS = "below them a crash needs no scan"
     LOG_STARTS = "before them nothing is in the log"
     HIGH_WATERMARKS = "below them everything is committed"
+    CLEANER_OFFSETS = "below them a log is compacted"
 
 
 _File = tuple[_Kind, LogDirectory]
@@ -47,6 +48,7 @@ class Checkpoints:
             _Kind.RECOVERY_POINTS: recovery_point_interval_ms,
             _Kind.LOG_STARTS: log_start_interval_ms,
             _Kind.HIGH_WATERMARKS: HIGH_WATERMARK_INTERVAL_MS,
+            _Kind.CLEANER_OFFSETS: 0,
         }
         self._due_ms = dict.fromkeys(_Kind, 0)
         # What has moved since it was written down; a dict for its order.
@@ -67,6 +69,9 @@ class Checkpoints:
     def log_start_moved(self, log: PartitionLog) -> None:
         self._moved[_Kind.LOG_STARTS, self._directories.directory_of(log)] = None
 
+    def first_dirty_offset_moved(self, log: PartitionLog) -> None:
+        self._moved[_Kind.CLEANER_OFFSETS, self._directories.directory_of(log)] = None
+
     # --- logs that are taken away ---
 
     def log_taken_away(self, log: PartitionLog) -> None:
@@ -77,6 +82,8 @@ class Checkpoints:
         kinds = [_Kind.RECOVERY_POINTS]
         if log.log_start_offset > 0:
             kinds.append(_Kind.LOG_STARTS)
+        if log.first_dirty_offset > 0:
+            kinds.append(_Kind.CLEANER_OFFSETS)
         for kind in kinds:
             self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
             self._write((kind, directory))
@@ -91,7 +98,7 @@ class Checkpoints:
             for (_, directory), names in self._names_in_doubt.items()
             if directory.error is None
         )
-        if in_doubt or not log.is_idle:
+        if in_doubt or not log.is_idle or log.is_being_cleaned:
             return True
         del self._leaving[topic_partition]
         return False
@@ -118,6 +125,8 @@ class Checkpoints:
                 effect = directory.checkpoint_recovery_points()
             case _Kind.LOG_STARTS:
                 effect = directory.checkpoint_log_starts()
+            case _Kind.CLEANER_OFFSETS:
+                effect = directory.checkpoint_cleaner_offsets()
             case _Kind.HIGH_WATERMARKS:
                 effect = directory.checkpoint_high_watermarks(self._directories.high_watermarks(directory))
         self._in_flight[effect] = file

@@ -21,7 +21,16 @@ from barnabas.wire.record_batch import patch_log_append_time
 from services.logstore.core.storage import log_reads, log_start
 from services.logstore.core.storage.batch_validation import check_client_batch
 from services.logstore.core.storage.checkpoints import TopicPartition
-from services.logstore.core.storage.effects import FlushEffect, NewFile, ReadEffect, RetireEffect, WriteEffect
+from services.logstore.core.storage.compaction.orders import CleanedSegment
+from services.logstore.core.storage.compaction.swap import begin_swap
+from services.logstore.core.storage.effects import (
+    FlushEffect,
+    NewFile,
+    ReadEffect,
+    RetireEffect,
+    SwapEffect,
+    WriteEffect,
+)
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log_flushes import LogFlushes
 from services.logstore.core.storage.log_reads import ReadPlan
@@ -321,6 +330,7 @@ class PartitionLog:
         if self.error is None:
             self.error = error
         self._flushes.in_flight = None
+        self._swap = None
         return self._writes.abandon()
 
     # --- flushes ---
@@ -357,7 +367,8 @@ class PartitionLog:
     @property
     def is_idle(self) -> bool:
         """Nothing waits for the disk."""
-        return self._writes.is_idle and self._flushes.in_flight is None and self._retiring is None and self._swap is None
+        is_renaming = self._retiring is not None or self._swap is not None
+        return self._writes.is_idle and self._flushes.in_flight is None and not is_renaming
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """Everything below `effect.upto_offset` is durable."""

@@ -99,6 +99,7 @@ class LogDirectory:
         recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT_CHECKPOINT)
         high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK_CHECKPOINT)
         log_starts = self._read_offsets(checkpoints.LOG_START_CHECKPOINT)
+        cleaner_offsets = self._read_offsets(checkpoints.CLEANER_OFFSET_CHECKPOINT)
         found = []
         for entry in self._disk.list(self.path):
             if entry.is_directory and entry.name.endswith(DELETE_SUFFIX):
@@ -113,6 +114,7 @@ class LogDirectory:
                     shut_down_cleanly=self.was_shut_down_cleanly,
                     log_start_offset=log_starts.get(topic_partition, 0),
                 )
+                opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
                 self.logs[topic_partition] = opened.log
                 high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
                 high_watermark = max(high_watermark, opened.log.log_start_offset)
@@ -238,6 +240,11 @@ class LogDirectory:
             if log.log_start_offset > log.segments.first.base_offset
         }
         return self._checkpoint(checkpoints.LOG_START_CHECKPOINT, starts)
+
+    def checkpoint_cleaner_offsets(self) -> ReplaceEffect:
+        """Only of logs that have been compacted, as in Kafka."""
+        offsets = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset > 0}
+        return self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, offsets)
 
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> ReplaceEffect:
         return ReplaceEffect(FileReplacement(f"{self.path}/{name}", checkpoints.format_offsets(offsets)))

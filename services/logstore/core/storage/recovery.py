@@ -14,6 +14,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from services.logstore.core.storage.compaction.swap import finish_swaps
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
@@ -90,6 +91,7 @@ class _Opening:
         self.recovery_point = recovery_point
         self.log_start_offset = log_start_offset
         self.files = {entry.name: entry.byte_count for entry in disk.list(directory)}
+        finish_swaps(disk, directory, self.files)
         self.segments = LogSegments()
         self.producers = ProducerState()
         self.leader_epochs = LeaderEpochs()

@@ -7,6 +7,8 @@ from crc32c import crc32c
 from barnabas.cluster.topic_config import TopicConfig
 from services.logstore.core.storage.segment import RELATIVE_OFFSET_MAX, Segment
 
+COMPACT = "compact"
+
 
 def must_roll(
     segment: Segment,
@@ -36,9 +38,15 @@ def _waited_ms(segment: Segment, timestamp_ms: int, wall_ms: int) -> int:
 
 
 def _segment_ms(segment: Segment, directory: str, config: TopicConfig) -> int:
-    """segment.ms, less a jitter of the segment's own: partitions made together shall not roll together for ever."""
-    jitter_ms_max = min(config.segment_jitter_ms, config.segment_ms)
+    """segment.ms, less a jitter of the segment's own: partitions made together shall not roll together for ever.
+
+    Records of the active segment are never compacted, so in a compacted topic it lasts max.compaction.lag.ms at most.
+    """
+    segment_ms = config.segment_ms
+    if COMPACT in config.cleanup_policy.split(","):
+        segment_ms = min(segment_ms, config.max_compaction_lag_ms)
+    jitter_ms_max = min(config.segment_jitter_ms, segment_ms)
     if jitter_ms_max <= 0:
-        return config.segment_ms
+        return segment_ms
     spread: int = crc32c(f"{directory}/{segment.base_offset}".encode())
-    return config.segment_ms - spread % jitter_ms_max
+    return segment_ms - spread % jitter_ms_max
