@@ -44,6 +44,8 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     # Old message formats (magic 0 and 1): Kafka 3's key for Fetch v0 to v3, one of our own for Produce v0 to v2.
     log_message_downconversion_enable: bool = True
     produce_message_upconversion_enable: bool = True
+    # Partitions in one answer to DescribeTopicPartitions.
+    max_request_partition_size_limit: Int32 = 2_000
     connections_max_idle_ms: Count = 600_000
     max_connections: Count = _UNSET
     max_connections_per_ip: Count = _UNSET
@@ -99,6 +101,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             queued_request_bytes_max=self.queued_max_request_bytes,
             connection_idle_ms_max=self.connections_max_idle_ms,
             fetch_bytes_max=self.fetch_max_bytes,
+            request_partitions_max=self.max_request_partition_size_limit,
             produce_up_conversion=self.produce_message_upconversion_enable,
             fetch_down_conversion=self.log_message_downconversion_enable,
             fetch_memory_bytes=self.queued_max_response_bytes,
