@@ -20,14 +20,14 @@ from tests.fuzz.targets import NAMES, load
 EXAMPLES = 150
 MEASURED_EVERY = 10
 
-every_target = pytest.mark.parametrize("name", NAMES)
+TARGETS = [load(name) for name in NAMES]
+every_target = pytest.mark.parametrize("target", TARGETS, ids=NAMES)
 
 
 @every_target
-def test_kept_inputs(name: str) -> None:
-    target = load(name)
-    inputs = kept_inputs(name)
-    assert inputs, f"python -m tests.fuzz --target {name} --keep makes some"
+def test_kept_inputs(target: Target) -> None:
+    inputs = kept_inputs(target.name)
+    assert inputs, f"python -m tests.fuzz --target {target.name} --keep makes some"
     for number, data in enumerate(inputs):
         if number % MEASURED_EVERY:
             target.check(data)
@@ -38,21 +38,19 @@ def test_kept_inputs(name: str) -> None:
 @every_target
 @settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 2**63))
-def test_damaged_inputs(name: str, seed: int) -> None:
-    target = load(name)
+def test_damaged_inputs(target: Target, seed: int) -> None:
     measured(target, fresh_input(Random(seed), target))
 
 
 @every_target
 @settings(max_examples=EXAMPLES)
 @given(data=st.binary(max_size=200))
-def test_any_bytes(name: str, data: bytes) -> None:
-    load(name).check(data)
+def test_any_bytes(target: Target, data: bytes) -> None:
+    target.check(data)
 
 
 @every_target
-def test_valid_inputs_are_made_the_same_by_the_same_seed(name: str) -> None:
-    target = load(name)
+def test_valid_inputs_are_made_the_same_by_the_same_seed(target: Target) -> None:
     assert target.build(Random(7)) == target.build(Random(7))
 
 
