@@ -127,7 +127,7 @@ class LogstoreCore:
             self._queries,
             self._watches,
         )
-        self._administration = Administration(self._replicas, self._outbox)
+        self._administration = Administration(self._replicas, self._retention, self._outbox)
         self._disk_outcomes = DiskOutcomes(
             self._replicas,
             self._directories,

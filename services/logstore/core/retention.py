@@ -57,6 +57,10 @@ class Retention:
             self.go_on(log)
         self._delete(now_ms)
 
+    def check_soon(self, partition: Partition) -> None:
+        """Before all others, by the next tick: somebody has deleted records, perhaps to make room."""
+        self._to_check.appendleft(partition)
+
     def check(self, partition: Partition, wall_ms: int) -> None:
         """Apply retention to one partition now."""
         log = partition.log

@@ -100,9 +100,10 @@ class FindRecordEffect:
     header: BatchHeader
     batch: bytes
     timestamp_ms: int
+    from_offset: int
     decompress: Decompress
     found: OffsetAtTimestamp | None = None
-    """The outcome: None when every record is earlier."""
+    """The outcome: None when every record from `from_offset` on is earlier."""
 
 
 @dataclass(slots=True, eq=False)
@@ -185,7 +186,9 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
         case ReadEffect():
             return disk.read_at(effect.file, effect.position, effect.length)
         case FindRecordEffect():
-            effect.found = first_record_of(effect.header, effect.batch, effect.timestamp_ms, effect.decompress)
+            effect.found = first_record_of(
+                effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
+            )
         case WriteEffect():
             disk.write_at(disk.open(effect.path), effect.position, effect.buffers)
             for write in effect.index_writes:
