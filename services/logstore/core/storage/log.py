@@ -179,8 +179,12 @@ class PartitionLog:
         """A duplicate succeeds as its first copy does: now when that is written, else along with it."""
         required_offset = known.last_offset + 1
         log_append_time_ms = known.timestamp_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else -1
-        is_written = self.log_end_offset >= required_offset
-        if not is_written:
+        # What a process before this one has written it may not have lived to flush (flush.messages).
+        is_flushed = required_offset - self.recovery_point < self.config.flush_messages
+        is_written = self.log_end_offset >= required_offset and is_flushed
+        if not is_written and self._writes.is_idle:
+            self._writes.flush_behind(self.segments.active, self.next_offset, token)
+        elif not is_written:
             self._writes.join(required_offset, token)
         return AppendOutcome(known.first_offset, required_offset, log_append_time_ms, True, is_written)
 

@@ -131,7 +131,9 @@ class LogDirectory:
         if self._disk.exists(path):
             self.was_shut_down_cleanly = True
             self._disk.remove(path)
-            self._disk.flush_directory(self.path)
+        # Also when it is gone: a process that was killed right after it removed it has not flushed that, and the marker
+        # could be back after the next power cut.
+        self._disk.flush_directory(self.path)
 
     def _note_boot(self, kernel_boot_id: str) -> None:
         path = f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"

@@ -214,7 +214,7 @@ class _Opening:
         if len(self.segments):
             # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
             # in doubt.
-            self.segments.active.open_active()
+            self.segments.active.open_active(is_in_doubt=True)
         is_damaged = False
         for segment in suspects:
             # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.

@@ -116,12 +116,16 @@ class Segment:
         self.byte_count = 0
         self._empty_indexes()
 
-    def open_active(self) -> list[tuple[int, BatchHeader]]:
+    def open_active(self, *, is_in_doubt: bool = False) -> list[tuple[int, BatchHeader]]:
         """Make a cleanly closed segment ready for appends; its last batches as (position, header).
 
         Indexes come into memory, and what follows the last entry is walked over without a look at its CRCs.
+        `is_in_doubt`: the last entry of the time index may be torn.
         """
         offset_index, time_index = self._map_indexes()
+        if is_in_doubt and not self._is_last_time_true(offset_index, time_index):
+            self._repair_indexes()
+            offset_index, time_index = self._map_indexes()
         self._offset_index = OffsetIndex(offset_index.path, self.base_offset, bytearray(offset_index.content()))
         self._time_index = TimeIndex(time_index.path, self.base_offset, bytearray(time_index.content()))
         position = self.offset_index.last_position()
@@ -219,6 +223,14 @@ class Segment:
             assert mapped is not None, f"the indexes of {self.log_path} were made a moment ago"
         self._are_indexes_known = True
         return mapped
+
+    def _is_last_time_true(self, offset_index: OffsetIndex, time_index: TimeIndex) -> bool:
+        """Whether the batch that the last entry of the time index speaks of is there."""
+        timestamp_ms, offset = time_index.last()
+        for _, header in scan_batches(self._disk, self.file, offset_index.position_before(offset), self.byte_count):
+            if header.last_offset >= offset:
+                return (header.max_timestamp, header.last_offset) == (timestamp_ms, offset)
+        return False
 
     def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
         try:
