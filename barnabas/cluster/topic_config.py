@@ -16,7 +16,7 @@ from barnabas.cluster.topic_config_keys import LOG_APPEND_TIME as LOG_APPEND_TIM
 
 @dataclass(slots=True, frozen=True)
 class TopicConfig:
-    """One topic's configuration, in Kafka's own names with underscores. Times in ms, sizes in bytes, lists by commas."""
+    """One topic's configuration, in Kafka's own names with underscores. Times in ms, sizes in bytes, lists by comma."""
 
     cleanup_policy: str = "delete"
     compression_gzip_level: int = -1

@@ -27,6 +27,7 @@ _SNAPPY_RATIO_MAX: Final = 22
 
 _FIRST_BUFFER_BYTES: Final = 256 * 1024
 _GZIP_WINDOW_BITS: Final = 31
+_GZIP_PIECE_BYTES: Final = 16 * 1024
 
 _LEVEL_DEFAULTS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 """KIP-390; snappy has no levels."""
@@ -76,19 +77,23 @@ CODECS: Final = Codecs(decompress, compress)
 
 def _gunzip(data: Buffer, limit: int) -> bytes | None:
     """All members of the file, as Java's GZIPInputStream reads them."""
-    members = []
-    rest: Buffer = data
-    while True:
-        stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    view = memoryview(data)
+    contents = []
+    position = 0
+    stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    while position < len(view):
+        # In pieces: zlib copies what follows a member, and very many small ones would be copied very many times.
+        piece = view[position : position + _GZIP_PIECE_BYTES]
         # A limit of 0 would mean none to zlib.
-        content = stream.decompress(rest, limit + 1)
+        content = stream.decompress(piece, limit + 1)
         limit -= len(content)
-        if limit < 0 or not stream.eof:
+        if limit < 0:
             return None
-        members.append(content)
-        rest = stream.unused_data
-        if not rest:
-            return members[0] if len(members) == 1 else b"".join(members)
+        contents.append(content)
+        position += len(piece) - len(stream.unused_data)
+        if stream.eof and position < len(view):
+            stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
+    return b"".join(contents) if stream.eof else None
 
 
 def _unsnappy(data: memoryview, limit: int) -> bytes | None:

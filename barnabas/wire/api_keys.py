@@ -47,8 +47,9 @@ class ApiKey(IntEnum):
     have a schema where those are more than Kafka offers.
 
     `version_min` and `version_max` are what Kafka offers, and what a handler has to serve. `advertised_min` is the
-    first version that ApiVersions tells, `version_min` but for Produce, which is told from 0 as in Kafka (KAFKA-18659:
-    older librdkafka stops compressing otherwise).
+    first version that ApiVersions tells, `version_min` but for Produce and Fetch: with the old message formats they are
+    served from v0. Kafka 4.3 tells Produce from 0 too, without serving it (KAFKA-18659: older librdkafka stops
+    compressing otherwise).
     """
 
     flexible_from: int
@@ -96,7 +97,7 @@ class ApiKey(IntEnum):
     DELETE_TOPICS = 20, 4, "1-6", State.SERVED
     DELETE_RECORDS = 21, 2, "0-2", State.ADMINISTRATION
     INIT_PRODUCER_ID = 22, 2, "0-5", State.SERVED, "0-6"
-    OFFSET_FOR_LEADER_EPOCH = 23, 4, "2-4", State.ADMINISTRATION
+    OFFSET_FOR_LEADER_EPOCH = 23, 4, "2-4", State.SERVED
     ADD_PARTITIONS_TO_TXN = 24, 3, "0-5", State.TRANSACTIONS
     ADD_OFFSETS_TO_TXN = 25, 3, "0-4", State.TRANSACTIONS
     END_TXN = 26, 3, "0-5", State.TRANSACTIONS
@@ -134,7 +135,7 @@ class ApiKey(IntEnum):
     ENVELOPE = 58, 0
     FETCH_SNAPSHOT = 59, 0
     DESCRIBE_CLUSTER = 60, 0, "0-2", State.SERVED
-    DESCRIBE_PRODUCERS = 61, 0, "0", State.ADMINISTRATION
+    DESCRIBE_PRODUCERS = 61, 0, "0", State.SERVED
     BROKER_REGISTRATION = 62, 0
     BROKER_HEARTBEAT = 63, 0
     UNREGISTER_BROKER = 64, 0, "0", State.PLACEMENT
@@ -148,7 +149,7 @@ class ApiKey(IntEnum):
     PUSH_TELEMETRY = 72, 0, "0", State.TELEMETRY
     ASSIGN_REPLICAS_TO_DIRS = 73, 0
     LIST_CONFIG_RESOURCES = 74, 0, "0-1", State.ADMINISTRATION
-    DESCRIBE_TOPIC_PARTITIONS = 75, 0, "0", State.ADMINISTRATION
+    DESCRIBE_TOPIC_PARTITIONS = 75, 0, "0", State.SERVED
     SHARE_GROUP_HEARTBEAT = 76, 0, "1", State.SHARE_GROUPS
     SHARE_GROUP_DESCRIBE = 77, 0, "1", State.SHARE_GROUPS
     SHARE_FETCH = 78, 0, "1-2", State.SHARE_GROUPS
@@ -174,8 +175,11 @@ class ApiKey(IntEnum):
 
     @property
     def advertised_min(self) -> int:
-        """The first version that ApiVersions tells."""
-        return 0 if self is ApiKey.PRODUCE else self.version_min
+        """The first version that ApiVersions tells, and that is served: v0 for the two with the old message formats.
+
+        A gateway may have these switched off; then it tells, and serves, what Kafka 4.3 does.
+        """
+        return 0 if self in (ApiKey.PRODUCE, ApiKey.FETCH) else self.version_min
 
     @property
     def is_offered_to_clients(self) -> bool:

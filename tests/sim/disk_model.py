@@ -10,7 +10,9 @@ XFS promise and no more:
   its own way: ahead of the bytes (zeros then), or behind them.
 - A name is durable once `flush_directory` of its directory has returned; flushing the file alone does not do it.
   Creations, renames and removals survive in the order of a journal up to some point, or each for itself: then only
-  changes of the same name keep their order. A rename is one change: the name is never gone and never twice there.
+  changes of the same name keep their order, and creations in one directory among each other (a file system that had a
+  later file without an earlier one could show a log without its first segment, and nobody could tell). A rename is
+  one change: the name is never gone and never twice there.
 - A failed flush may have written some of the pages and marks all of them clean: no later flush saves the others, and
   the kernel may drop what it holds of them (ATC'20, "Can Applications Recover from fsync Failures?").
 
@@ -323,11 +325,15 @@ def _lost_changes(
     survival = random.choice((0.2, 0.5, 0.8))
     lost = []
     kept_names: set[str] = set()
+    is_creation_kept = False
     for change in reversed(changes):
         names = [name for name, _ in change]
+        is_creation = len(change) == 1 and change[0][1] is not None
         # What a later change that survives was made of survives with it.
-        if random.random() < survival or any(name in kept_names for name in names):
+        is_needed = (is_creation and is_creation_kept) or any(name in kept_names for name in names)
+        if is_needed or random.random() < survival:
             kept_names.update(names)
+            is_creation_kept |= is_creation
         else:
             lost.append(change)
     return lost

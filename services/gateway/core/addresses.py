@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, assert_never
 
 from barnabas.cluster.messages import Broker
+from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.config import AddressPolicy, Listener
 
 
@@ -15,6 +16,17 @@ def broker_port(policy: AddressPolicy, bootstrap_port: int, node_id: int) -> int
             return bootstrap_port + 1 + node_id
         case AddressPolicy.SHARED:
             return bootstrap_port
+        case _:
+            assert_never(policy)
+
+
+def node_of_port(policy: AddressPolicy, bootstrap_port: int, port: int) -> int:
+    """Whose port this is: a broker id, or ANY_NODE of the bootstrap port, which all share under SHARED."""
+    match policy:
+        case AddressPolicy.PER_BROKER_PORT:
+            return ANY_NODE if port == bootstrap_port else port - bootstrap_port - 1
+        case AddressPolicy.SHARED:
+            return ANY_NODE
         case _:
             assert_never(policy)
 

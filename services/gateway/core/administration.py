@@ -1,13 +1,15 @@
 """Calls to logstores for Kafka's administrative APIs: which are under way, which wait for their turn.
 
 A logstore has few of one processor's calls at a time, so that many clients can't take the places of all; the others
-wait in line. A call ends once: by an answer, with its logstore's stream, or because nobody waits for it any more.
+wait in line. Each kind of request has a line of its own: a DeleteRecords may take as long as its client has patience,
+and consumers that look for the end of an epoch must not wait behind it. A call ends once: by an answer, with its
+logstore's stream, or because nobody waits for it any more.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from services.gateway.core.effects import LogstoreCall
@@ -15,8 +17,8 @@ from services.gateway.core.effects import LogstoreCall
 if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
 
-CALLS_UNDER_WAY_MAX: Final = 32
-"""Of this processor at one logstore."""
+CALLS_UNDER_WAY_MAX: Final = 8
+"""Of one kind, from this processor to one logstore."""
 
 
 class Asker(Protocol):
@@ -25,13 +27,17 @@ class Asker(Protocol):
 
 
 class _Line:
-    """The calls to one logstore."""
+    """The calls of one kind to one logstore."""
 
     __slots__ = ("under_way", "waiting")
 
     def __init__(self) -> None:
         self.under_way: dict[int, LogstoreCall] = {}
+        """Sent and not answered, by call id."""
         self.waiting: deque[LogstoreCall] = deque()
+
+
+_LineKey: TypeAlias = tuple[int, type[AdministrationRequest]]
 
 
 class AdministrationRoom:
@@ -39,10 +45,9 @@ class AdministrationRoom:
 
     def __init__(self, processor: Processor) -> None:
         self._logstores = processor.logstores
-        self._askers: dict[int, Asker] = {}
-        """Of every call that somebody waits for, by call id."""
-        self._lines: dict[int, _Line] = {}
-        """By node id."""
+        self._askers: dict[int, tuple[Asker, LogstoreCall]] = {}
+        """Of every call that is not over, by its id."""
+        self._lines: dict[_LineKey, _Line] = {}
         self._next_call_id = 1
         self._calls: list[LogstoreCall] = []
         """This turn's; likewise the next."""
@@ -58,53 +63,51 @@ class AdministrationRoom:
             return None
         call = LogstoreCall(self._next_call_id, node_id, request, timeout_ms)
         self._next_call_id += 1
-        self._askers[call.call_id] = asker
-        line = self._lines.setdefault(node_id, _Line())
+        self._askers[call.call_id] = (asker, call)
+        line = self._line_of(call)
         if len(line.under_way) < CALLS_UNDER_WAY_MAX:
             self._send(line, call)
         else:
             line.waiting.append(call)
         return call
 
+    def _line_of(self, call: LogstoreCall) -> _Line:
+        return self._lines.setdefault((call.node_id, type(call.request)), _Line())
+
     def _send(self, line: _Line, call: LogstoreCall) -> None:
         line.under_way[call.call_id] = call
         self._calls.append(call)
 
-    def answered(self, node_id: int, call_id: int, answer: AdministrationResponse | None) -> None:
-        line = self._lines.get(node_id)
-        call = None if line is None else line.under_way.pop(call_id, None)
-        if line is None or call is None:
+    def answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
+        asked = self._askers.pop(call_id, None)
+        if asked is None:
             return
-        self._refill(line)
-        asker = self._askers.pop(call_id, None)
-        if asker is not None:
-            asker.logstore_answered(call, answer)
-
-    def _refill(self, line: _Line) -> None:
-        while line.waiting and len(line.under_way) < CALLS_UNDER_WAY_MAX:
-            self._send(line, line.waiting.popleft())
-
-    def stream_lost(self, node_id: int) -> None:
-        """Its process is gone or silent: nobody is kept waiting for the answers."""
-        line = self._lines.pop(node_id, None)
-        if line is None:
-            return
-        self._cancels.extend(line.under_way)
-        for call in (*line.under_way.values(), *line.waiting):
-            asker = self._askers.pop(call.call_id, None)
-            if asker is not None:
-                asker.logstore_answered(call, None)
+        asker, call = asked
+        self._leave(call)
+        asker.logstore_answered(call, answer)
 
     def forget(self, call: LogstoreCall) -> None:
         """Nobody waits for it any more. If it was sent, it may be done all the same."""
-        if self._askers.pop(call.call_id, None) is None:
-            return
-        line = self._lines[call.node_id]
+        if self._askers.pop(call.call_id, None) is not None and self._leave(call):
+            self._cancels.append(call.call_id)
+
+    def _leave(self, call: LogstoreCall) -> bool:
+        """Make room for the next in line; whether the call had been sent."""
+        line = self._line_of(call)
         if line.under_way.pop(call.call_id, None) is None:
             line.waiting.remove(call)
-        else:
-            self._cancels.append(call.call_id)
-            self._refill(line)
+            return False
+        if line.waiting:
+            self._send(line, line.waiting.popleft())
+        return True
+
+    def stream_lost(self, node_id: int) -> None:
+        """Its process is gone or silent: nobody is kept waiting for the answers."""
+        lines = [self._lines.pop(key) for key in [key for key in self._lines if key[0] == node_id]]
+        calls = [call for line in lines for call in (*line.under_way.values(), *line.waiting)]
+        self._cancels.extend(call_id for line in lines for call_id in line.under_way)
+        for asker, call in [self._askers.pop(call.call_id) for call in calls]:
+            asker.logstore_answered(call, None)
 
     def take_calls(self) -> list[LogstoreCall]:
         calls, self._calls = self._calls, []

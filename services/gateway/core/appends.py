@@ -164,7 +164,7 @@ class AppendRouter:
             match self._attempt(order, waiting[0], in_turn=False):
                 case _Attempt.DONE:
                     waiting.popleft()
-                    self._one_waits_less(order.connection)
+                    self.one_waits_less(order.connection)
                 case _Attempt.NO_CREDIT:
                     self._stand_in_line(order)
                     return
@@ -184,7 +184,8 @@ class AppendRouter:
         if order.in_flight == 0 and orders.get(order.key) is order:
             del orders[order.key]
 
-    def _one_waits_less(self, connection: Connection) -> None:
+    def one_waits_less(self, connection: Connection) -> None:
+        """With the last that waited its connection may go on."""
         connection.waiting_appends -= 1
         if connection.waiting_appends == 0:
             self._processor.clients.run_later(connection)
@@ -215,7 +216,7 @@ class AppendRouter:
             match self._attempt(order, waiting[0], in_turn=True):
                 case _Attempt.DONE:
                     waiting.popleft()
-                    self._one_waits_less(order.connection)
+                    self.one_waits_less(order.connection)
                     self._drain(order)
                 case _Attempt.NO_CREDIT if order.logstore is logstore:
                     order.line = logstore
@@ -266,7 +267,7 @@ class AppendRouter:
         waiting = order.waiting
         while waiting:
             self._fail(waiting.popleft(), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._one_waits_less(order.connection)
+            self.one_waits_less(order.connection)
         self._finish(order)
 
     def withdraw(self, append: PendingAppend) -> None:
@@ -275,6 +276,6 @@ class AppendRouter:
         if order is None or order.waiting is None or append not in order.waiting:
             return
         order.waiting.remove(append)
-        self._one_waits_less(order.connection)
+        self.one_waits_less(order.connection)
         if not order.waiting:
             self._finish(order)

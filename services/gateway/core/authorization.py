@@ -34,6 +34,8 @@ Resource: TypeAlias = tuple[ResourceType, str]
 CLUSTER: Resource = (ResourceType.CLUSTER, "kafka-cluster")
 
 ANONYMOUS = "User:ANONYMOUS"
+ANY_NODE = -1
+"""The client has connected to the bootstrap address: it means the cluster, and no broker in particular."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,6 +46,8 @@ class RequestContext:
     listener: str
     peer: str
     principal: str = ANONYMOUS
+    node_id: int = ANY_NODE
+    """The broker whose own port the client has connected to."""
 
 
 def authorize(context: RequestContext, operation: Operation, resource: Resource) -> bool:

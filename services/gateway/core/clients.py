@@ -59,9 +59,10 @@ class ClientRoom:
     def get(self, connection_id: int) -> Connection | None:
         return self._connections.get(connection_id)
 
-    def opened(self, connection_id: int, listener: str, peer: str) -> None:
+    def opened(self, connection_id: int, listener: str, peer: str, node_id: int) -> None:
         now_ms = self._processor.now_ms
-        connection = Connection(self._processor, RequestContext(connection_id, listener, peer), now_ms)
+        context = RequestContext(connection_id, listener, peer, node_id=node_id)
+        connection = Connection(self._processor, context, now_ms)
         self._connections[connection_id] = connection
         self._deadlines.add(connection, now_ms + self._processor.config.connection_idle_ms_max)
 

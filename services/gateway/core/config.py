@@ -62,6 +62,13 @@ class GatewayConfig:
     fetch_memory_bytes: int = 256 * MEBIBYTE
     """Bytes of Fetch answers that are under way or not taken by their clients yet."""
 
+    produce_up_conversion: bool = True
+    """Whether Produce v0 to v2 are served, whose messages have to be converted; likewise Fetch v0 to v3."""
+    fetch_down_conversion: bool = True
+
+    request_partitions_max: int = 2_000
+    """`max.request.partition.size.limit`: partitions in one answer to DescribeTopicPartitions."""
+
     append_wait_ms_min: int = 5_000
     """A produce is given up no sooner, even with a shorter timeout, while its append has not been answered."""
     route_wait_ms_max: int = 5_000

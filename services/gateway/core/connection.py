@@ -72,7 +72,9 @@ class Connection:
         self.outgoing_bytes = 0
         self.append_orders: dict[PartitionKey, AppendOrder] = {}
         self.waiting_appends = 0
-        """Appends that have no credit or no route: as long as there are any, no request starts."""
+        """Appends that have no credit or no route, and requests that are being converted: as long as there are any, no
+        request starts.
+        """
         self.throttles = 0
         self.unsent_bytes = 0
         """Answers that the host still holds, as it said last."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
@@ -16,6 +17,9 @@ from barnabas.cluster.messages import (
     DeleteTopicsResponse,
 )
 from barnabas.wire.primitives import Buffer
+
+if TYPE_CHECKING:
+    from services.gateway.core.conversions import Conversion
 
 ControllerRequest = CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
 ControllerAnswer = CreateTopicsResponse | DeleteTopicsResponse | AllocateProducerIdsResponse
@@ -76,3 +80,5 @@ class Outputs:
     pauses: list[int] = field(default_factory=list)
     """Stop reading these sockets."""
     resumes: list[int] = field(default_factory=list)
+    conversions: list[Conversion] = field(default_factory=list)
+    """To be run on a worker, one after the other; each goes to `Processor.converted`."""

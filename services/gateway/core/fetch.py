@@ -20,7 +20,9 @@ from barnabas.channel.messages import (
 from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
+from barnabas.wire.message_set import MAGIC_0, MAGIC_1
 from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData
+from services.gateway.core.down_conversion import DownConverted
 from services.gateway.core.logstores import Logstore
 from services.gateway.core.reads import PendingRead
 from services.gateway.core.slots import Slot
@@ -28,6 +30,10 @@ from services.gateway.core.slots import Slot
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
     from services.gateway.core.parking import Pod
+
+_VERSION_WITH_MAGIC_1 = 2
+_VERSION_WITH_BATCHES = 4
+"""Of magic 2: what is fetched before is converted."""
 
 _NAMES_LEADER = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
 """Errors that carry the current leader (KIP-951)."""
@@ -272,4 +278,19 @@ class PendingFetch(Slot):
             self.reserved_bytes += read.reserved_bytes
             read.reserved_bytes = 0
         self.reads = []
+        version = self.header.api_version
+        if version < _VERSION_WITH_BATCHES:
+            magic = MAGIC_1 if version >= _VERSION_WITH_MAGIC_1 else MAGIC_0
+            if processor.conversions.convert_down(self, magic):
+                return
         processor.requests.respond(self, self.response)
+
+    def converted(self, targets: Sequence[FetchTarget], outcomes: Sequence[DownConverted | ErrorCode]) -> None:
+        """What was read is in the client's format now, or can't be."""
+        for target, outcome in zip(targets, outcomes, strict=True):
+            if isinstance(outcome, DownConverted):
+                target.response.records = outcome.records
+            else:
+                self._fail(target, outcome)
+                target.response.high_watermark = -1
+        self.connection.processor.requests.respond(self, self.response)

@@ -6,7 +6,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
     until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
-            processor.connection_opened(connection_id, listener, peer, now_ms)
+            processor.connection_opened(connection_id, listener, peer, now_ms, node_id)
             processor.bytes_received(connection_id, data, now_ms)
             processor.unsent_bytes(connection_id, bytes that the socket has not taken, now_ms)
             processor.connection_closed(connection_id, now_ms)
@@ -15,7 +15,8 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.purgatory_up / purgatory_down(pod_id, now_ms), processor.park_response(pod_id, message, now_ms)
             processor.metadata_updated(update, now_ms)
             processor.controller_answered(call_id, answer or None, now_ms)
-            processor.logstore_answered(node_id, call_id, answer or None, now_ms)
+            processor.converted(conversion, elapsed_ms, now_ms)
+            processor.logstore_answered(call_id, answer or None, now_ms)
             processor.drain(now_ms)
         processor.expire(now_ms)
         carry out processor.take_outputs()
@@ -34,10 +35,11 @@ from barnabas.cluster.messages import UpdateMetadata
 from services.gateway.core.addresses import BrokerAddress, broker_address
 from services.gateway.core.administration import AdministrationRoom
 from services.gateway.core.appends import AppendRouter
-from services.gateway.core.authorization import RequestContext
+from services.gateway.core.authorization import ANY_NODE, RequestContext
 from services.gateway.core.clients import ClientRoom
 from services.gateway.core.config import GatewayConfig
 from services.gateway.core.controller import ControllerRoom
+from services.gateway.core.conversions import Conversion, ConversionRoom
 from services.gateway.core.deadlines import Deadlines
 from services.gateway.core.effects import ControllerAnswer, Outputs
 from services.gateway.core.journal import Journal
@@ -72,12 +74,16 @@ class Processor:
         self.controller = ControllerRoom(self)
         self.administration = AdministrationRoom(self)
         self.producer_ids = ProducerIds(self)
+        self.conversions = ConversionRoom(self)
 
     # --- connections ---
 
-    def connection_opened(self, connection_id: int, listener: str, peer: str, now_ms: int) -> None:
+    def connection_opened(
+        self, connection_id: int, listener: str, peer: str, now_ms: int, node_id: int = ANY_NODE
+    ) -> None:
+        """`node_id` is the broker whose own port was connected to, if it was one."""
         self.now_ms = now_ms
-        self.clients.opened(connection_id, listener, peer)
+        self.clients.opened(connection_id, listener, peer, node_id)
 
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -194,9 +200,14 @@ class Processor:
         self.now_ms = now_ms
         self.controller.answered(call_id, answer)
 
-    def logstore_answered(self, node_id: int, call_id: int, answer: AdministrationResponse | None, now_ms: int) -> None:
+    def logstore_answered(self, call_id: int, answer: AdministrationResponse | None, now_ms: int) -> None:
         self.now_ms = now_ms
-        self.administration.answered(node_id, call_id, answer)
+        self.administration.answered(call_id, answer)
+
+    def converted(self, conversion: Conversion, elapsed_ms: float, now_ms: int) -> None:
+        """It has run, in `elapsed_ms`."""
+        self.now_ms = now_ms
+        self.conversions.done(conversion, elapsed_ms)
 
     # --- time, and the end of a turn ---
 
@@ -235,4 +246,5 @@ class Processor:
             self.administration.take_cancels(),
         )
         self.clients.take(outputs)
+        outputs.conversions = self.conversions.take()
         return outputs

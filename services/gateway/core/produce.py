@@ -78,6 +78,11 @@ class PendingProduce(Slot):
         if self.unanswered == 0:
             self._settle()
 
+    def refuse(self, append: PendingAppend, error: ErrorCode, message: str) -> None:
+        """It goes to no leader."""
+        append.produce = None
+        self._fail(append, error, message)
+
     def _fail(self, append: PendingAppend, error_code: int, message: str | None = None) -> None:
         append.is_parked = False
         self.has_failed = True

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable
 
 from barnabas.runtime.logs import get_logger
-from services.gateway.core.addresses import broker_port
+from services.gateway.core.addresses import broker_port, node_of_port
 from services.gateway.core.admission import Admission, ConnectionQuota
 from services.gateway.core.config import AddressPolicy
 from services.gateway.shell.config import GatewayProperties
@@ -121,7 +121,9 @@ class Acceptor:
             accepted.close()
             return
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        processors.hand_over(accepted, listener, host, f"{host}:{port}")
+        own_port = accepted.getsockname()[1]
+        node_id = node_of_port(self._policy, self.bound_ports[listener], own_port)
+        processors.hand_over(accepted, listener, host, f"{host}:{port}", node_id)
 
 
 def _listen(host: str, port: int, backlog: int) -> socket.socket:

@@ -41,6 +41,11 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     # Answers to fetches that a processor has under way or that clients have not taken.
     queued_max_response_bytes: Count = 268_435_456
     fetch_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=0x7FFF_FFFF)] = 57_671_680
+    # Old message formats (magic 0 and 1): Kafka 3's key for Fetch v0 to v3, one of our own for Produce v0 to v2.
+    log_message_downconversion_enable: bool = True
+    produce_message_upconversion_enable: bool = True
+    # Partitions in one answer to DescribeTopicPartitions.
+    max_request_partition_size_limit: Int32 = 2_000
     connections_max_idle_ms: Count = 600_000
     max_connections: Count = _UNSET
     max_connections_per_ip: Count = _UNSET
@@ -96,6 +101,9 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             queued_request_bytes_max=self.queued_max_request_bytes,
             connection_idle_ms_max=self.connections_max_idle_ms,
             fetch_bytes_max=self.fetch_max_bytes,
+            request_partitions_max=self.max_request_partition_size_limit,
+            produce_up_conversion=self.produce_message_upconversion_enable,
+            fetch_down_conversion=self.log_message_downconversion_enable,
             fetch_memory_bytes=self.queued_max_response_bytes,
         )
 

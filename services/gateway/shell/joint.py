@@ -55,6 +55,7 @@ class Accepted(msgspec.Struct):
     connection_id: int
     listener: str
     peer: str
+    node_id: int
 
 
 _REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (

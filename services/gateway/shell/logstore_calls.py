@@ -22,8 +22,8 @@ _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Administration"]
 
 _log = get_logger("gateway.calls")
 
-Answered: TypeAlias = Callable[[int, int, AdministrationResponse | None], None]
-"""Called with node id, call id and the answer, or None where there is none."""
+Answered: TypeAlias = Callable[[int, AdministrationResponse | None], None]
+"""Called with call id and the answer, or None where there is none."""
 
 
 class LogstoreCalls:
@@ -64,7 +64,7 @@ class LogstoreCalls:
             reason = f"{error.code().name}: {error.details()}"
             request = type(call.request).__name__
             _log.warning("a call was not answered", node_id=self._node_id, request=request, reason=reason)
-        self._answered(self._node_id, call.call_id, answer)
+        self._answered(call.call_id, answer)
 
     async def _ask(self, request: AdministrationRequest, timeout_ms: int) -> AdministrationResponse:
         """Messages and dataclasses have the same names (a test holds it), and requests that of their method."""

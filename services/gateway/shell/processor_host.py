@@ -16,10 +16,12 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes_messages import MessageSocket
+from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import Log, LogLevel, Outputs
 from services.gateway.core.processor import Processor
 from services.gateway.shell import joint
 from services.gateway.shell.client_socket import ClientSocket
+from services.gateway.shell.conversion_worker import ConversionWorker
 from services.gateway.shell.links import Links
 
 _log = get_logger("gateway.processor")
@@ -41,6 +43,7 @@ class ProcessorHost:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
+        self._conversions = ConversionWorker(self._converted)
         self.drained = asyncio.Event()
 
     # --- the acceptor ------------------------------------------------------------------------------------------------
@@ -68,7 +71,8 @@ class ProcessorHost:
         if not fds:
             self._closed_ids.append(connection_id)
             return
-        self._core.connection_opened(connection_id, accepted.listener, accepted.peer, monotonic_ms())
+        listener, peer, node_id = accepted.listener, accepted.peer, accepted.node_id
+        self._core.connection_opened(connection_id, listener, peer, monotonic_ms(), node_id)
         self._sockets[connection_id] = ClientSocket(connection_id, socket.socket(fileno=fds[0]), self)
 
     # --- sockets -----------------------------------------------------------------------------------------------------
@@ -113,8 +117,8 @@ class ProcessorHost:
         self._core.read_down(node_id, monotonic_ms())
         self._schedule_turn()
 
-    def logstore_answered(self, node_id: int, call_id: int, answer: AdministrationResponse | None) -> None:
-        self._core.logstore_answered(node_id, call_id, answer, monotonic_ms())
+    def logstore_answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
+        self._core.logstore_answered(call_id, answer, monotonic_ms())
         self._schedule_turn()
 
     def purgatory_up(self, pod_id: str) -> None:
@@ -127,6 +131,10 @@ class ProcessorHost:
 
     def purgatory_down(self, pod_id: str) -> None:
         self._core.purgatory_down(pod_id, monotonic_ms())
+        self._schedule_turn()
+
+    def _converted(self, conversion: Conversion, elapsed_ms: float) -> None:
+        self._core.converted(conversion, elapsed_ms, monotonic_ms())
         self._schedule_turn()
 
     # --- turns -------------------------------------------------------------------------------------------------------
@@ -183,6 +191,8 @@ class ProcessorHost:
         for connection_id in outputs.resumes:
             if connection_id in sockets:
                 sockets[connection_id].resume()
+        for conversion in outputs.conversions:
+            self._conversions.submit(conversion)
         if self._closed_ids:
             self._acceptor.send(joint.CLOSED, joint.encode_ids(self._closed_ids))
             self._closed_ids = []
@@ -202,7 +212,8 @@ class ProcessorHost:
         self._schedule_turn()
 
     def close(self) -> None:
-        """Close what is left, without waiting."""
+        """Close what is left, without waiting for clients."""
+        self._conversions.stop()
         for client in self._sockets.values():
             client.abort()
 

@@ -12,6 +12,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes import ChildProcess, spawn
+from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint
 from services.gateway.shell.config import GatewayProperties
@@ -134,7 +135,9 @@ class Processors:
     def has_live(self) -> bool:
         return bool(self._live())
 
-    def hand_over(self, accepted: socket.socket, listener: str, address: str, peer: str) -> None:
+    def hand_over(
+        self, accepted: socket.socket, listener: str, address: str, peer: str, node_id: int = ANY_NODE
+    ) -> None:
         """Give an accepted socket to the next live processor, of which there is one; `accepted` is closed here."""
         live = self._live()
         processor = live[self._next % len(live)]
@@ -142,7 +145,7 @@ class Processors:
         connection_id = self._next_connection_id
         self._next_connection_id += 1
         processor.connections[connection_id] = address
-        payload = msgspec.json.encode(joint.Accepted(connection_id, listener, peer))
+        payload = msgspec.json.encode(joint.Accepted(connection_id, listener, peer, node_id))
         with accepted:
             processor.child.messages.send(joint.CONNECTION, payload, [accepted.fileno()])
 

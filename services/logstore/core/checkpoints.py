@@ -1,13 +1,14 @@
-"""When recovery points and high watermarks are written down, and what has to be forgotten of logs that were taken away.
+"""When the offsets of all logs are written down, and what has to be forgotten of logs that were taken away.
 
-A recovery point says that everything below it needs no look after a crash. So the one of a log that was taken away has
-to be gone before there is a new log of the same name: recovery would take its bytes on trust. Nor may a flush of the
-old log be under way then, which puts the old leader epochs in place by a path that is the new log's.
+Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted. A recovery point says that everything below
+it needs no look after a crash. So the one of a log that was taken away has to be gone before there is a new log of the
+same name: recovery would take its bytes on trust, and a log start would cut records off. Nor may a flush of the old log
+be under way then, which puts the old leader epochs in place by a path that is the new log's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from enum import Enum
 
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
@@ -16,92 +17,137 @@ from services.logstore.core.storage.effects import ReplaceEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 
-CHECKPOINT_MS = 5_000
+# replica.high.watermark.checkpoint.interval.ms of Kafka.
+HIGH_WATERMARK_INTERVAL_MS = 5_000
 
 
-@dataclass(slots=True, frozen=True)
-class _RecoveryPoints:
-    """On their way to the disk; they say nothing any more of `names`, which were in doubt."""
+class _Kind(Enum):
+    RECOVERY_POINTS = "below them a crash needs no scan"
+    LOG_STARTS = "before them nothing is in the log"
+    HIGH_WATERMARKS = "below them everything is committed"
+    CLEANER_OFFSETS = "below them a log is compacted"
 
-    directory: LogDirectory
-    names: list[TopicPartition]
+
+_File = tuple[_Kind, LogDirectory]
 
 
 class Checkpoints:
     """One write per file is under way at most: an older checkpoint must not come after a newer one."""
 
-    def __init__(self, directories: Directories, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        directories: Directories,
+        outbox: Outbox,
+        *,
+        recovery_point_interval_ms: int,
+        log_start_interval_ms: int,
+    ) -> None:
         self._directories = directories
         self._outbox = outbox
-        self._due_ms = 0
-        # What has moved since it was written down.
-        self._moved_recovery_points: dict[LogDirectory, None] = {}
-        self._have_high_watermarks_moved = False
-        # Logs that were taken away, while a recovery point of theirs may be on the disk or an effect is under way.
+        self._intervals_ms = {
+            _Kind.RECOVERY_POINTS: recovery_point_interval_ms,
+            _Kind.LOG_STARTS: log_start_interval_ms,
+            _Kind.HIGH_WATERMARKS: HIGH_WATERMARK_INTERVAL_MS,
+            _Kind.CLEANER_OFFSETS: 0,
+        }
+        self._due_ms = dict.fromkeys(_Kind, 0)
+        # What has moved since it was written down; a dict for its order.
+        self._moved: dict[_File, None] = {}
+        self._in_flight: dict[ReplaceEffect, _File] = {}
+        # The names whose going the checkpoint on its way has taken note of.
+        self._names_in_flight: dict[ReplaceEffect, list[TopicPartition]] = {}
+        # Logs that were taken away, while a checkpoint may speak of them or an effect is under way.
         self._leaving: dict[TopicPartition, PartitionLog] = {}
-        self._names_in_doubt: dict[TopicPartition, LogDirectory] = {}
-        self._recovery_points_in_flight: dict[ReplaceEffect, _RecoveryPoints] = {}
-        self._high_watermarks_in_flight: dict[ReplaceEffect, None] = {}
+        self._names_in_doubt: dict[_File, dict[TopicPartition, None]] = {}
 
-    def high_watermark_moved(self) -> None:
-        self._have_high_watermarks_moved = True
+    def high_watermark_moved(self, directory: LogDirectory) -> None:
+        self._moved[_Kind.HIGH_WATERMARKS, directory] = None
 
     def recovery_point_moved(self, directory: LogDirectory) -> None:
-        self._moved_recovery_points[directory] = None
+        self._moved[_Kind.RECOVERY_POINTS, directory] = None
+
+    def log_start_moved(self, log: PartitionLog) -> None:
+        self._moved[_Kind.LOG_STARTS, self._directories.directory_of(log)] = None
+
+    def first_dirty_offset_moved(self, log: PartitionLog) -> None:
+        self._moved[_Kind.CLEANER_OFFSETS, self._directories.directory_of(log)] = None
+
+    # --- logs that are taken away ---
 
     def log_taken_away(self, log: PartitionLog) -> None:
-        """Forget its recovery point at once."""
+        """Forget its offsets at once."""
         directory = self._directories.directory_of(log)
         self._leaving[log.topic_partition] = log
-        self._names_in_doubt[log.topic_partition] = directory
-        self._moved_recovery_points[directory] = None
-        self._have_high_watermarks_moved = True
-        self._write_recovery_points(directory)
+        self.high_watermark_moved(directory)
+        kinds = [_Kind.RECOVERY_POINTS]
+        if log.log_start_offset > 0:
+            kinds.append(_Kind.LOG_STARTS)
+        if log.first_dirty_offset > 0:
+            kinds.append(_Kind.CLEANER_OFFSETS)
+        for kind in kinds:
+            self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
+            self._write((kind, directory))
 
     def is_leaving(self, topic_partition: TopicPartition) -> bool:
         """Whether an earlier log of this name isn't quite gone: no new one may be made yet."""
         log = self._leaving.get(topic_partition)
         if log is None:
             return False
-        directory = self._names_in_doubt.get(topic_partition)
-        if (directory is not None and directory.error is None) or not log.is_idle:
+        in_doubt = any(
+            topic_partition in names
+            for (_, directory), names in self._names_in_doubt.items()
+            if directory.error is None
+        )
+        if in_doubt or not log.is_idle or log.is_being_cleaned:
             return True
         del self._leaving[topic_partition]
         return False
 
-    def tick(self, now_ms: int) -> None:
-        if now_ms < self._due_ms:
-            return
-        self._due_ms = now_ms + CHECKPOINT_MS
-        for directory in list(self._moved_recovery_points):
-            self._write_recovery_points(directory)
-        if self._have_high_watermarks_moved and not self._high_watermarks_in_flight:
-            self._have_high_watermarks_moved = False
-            for directory in self._directories.online:
-                self._write_high_watermarks(directory)
+    # --- writing ---
 
-    def _write_recovery_points(self, directory: LogDirectory) -> None:
-        if any(each.directory is directory for each in self._recovery_points_in_flight.values()):
+    def tick(self, now_ms: int) -> None:
+        for kind, due_ms in self._due_ms.items():
+            if now_ms >= due_ms:
+                self._due_ms[kind] = now_ms + self._intervals_ms[kind]
+                for file in [file for file in self._moved if file[0] is kind]:
+                    self._write(file)
+
+    def _write(self, file: _File) -> None:
+        if file in self._in_flight.values():
+            self._moved[file] = None
             return
-        self._moved_recovery_points.pop(directory, None)
+        self._moved.pop(file, None)
+        kind, directory = file
         if directory.error is not None:
             return
-        effect = directory.checkpoint_recovery_points()
-        names = [name for name, its_directory in self._names_in_doubt.items() if its_directory is directory]
-        self._recovery_points_in_flight[effect] = _RecoveryPoints(directory, names)
-        self._outbox.add_effect(effect)
-
-    def _write_high_watermarks(self, directory: LogDirectory) -> None:
-        effect = directory.checkpoint_high_watermarks(self._directories.high_watermarks(directory))
-        self._high_watermarks_in_flight[effect] = None
+        match kind:
+            case _Kind.RECOVERY_POINTS:
+                effect = directory.checkpoint_recovery_points()
+            case _Kind.LOG_STARTS:
+                effect = directory.checkpoint_log_starts()
+            case _Kind.CLEANER_OFFSETS:
+                effect = directory.checkpoint_cleaner_offsets()
+            case _Kind.HIGH_WATERMARKS:
+                effect = directory.checkpoint_high_watermarks(self._directories.high_watermarks(directory))
+        self._in_flight[effect] = file
+        self._names_in_flight[effect] = list(self._names_in_doubt.get(file, ()))
         self._outbox.add_effect(effect)
 
     def on_replaced(self, effect: ReplaceEffect) -> None:
-        """A checkpoint is in place, or has failed and its directory with it."""
-        self._high_watermarks_in_flight.pop(effect, None)
-        written = self._recovery_points_in_flight.pop(effect, None)
-        if written is not None:
-            for name in written.names:
-                self._names_in_doubt.pop(name, None)
-            if written.directory in self._names_in_doubt.values():
-                self._write_recovery_points(written.directory)
+        """A checkpoint is in place."""
+        file = self._in_flight.pop(effect)
+        names = self._names_in_flight.pop(effect)
+        in_doubt = self._names_in_doubt.get(file)
+        if in_doubt is None:
+            return
+        for name in names:
+            in_doubt.pop(name, None)
+        if in_doubt:
+            self._write(file)
+        else:
+            del self._names_in_doubt[file]
+
+    def on_failed(self, effect: ReplaceEffect) -> None:
+        """A checkpoint could not be written: the old one is there still. Without room it is tried again when due."""
+        self._moved[self._in_flight.pop(effect)] = None
+        del self._names_in_flight[effect]

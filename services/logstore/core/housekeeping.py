@@ -1,4 +1,4 @@
-"""What a logstore does by the clock: flushes that are due, checkpoints, the removal of deleted partitions."""
+"""What a logstore does by the clock: flushes, checkpoints, retention, the removal of deleted partitions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import FlushEffect, WriteEffect
 from services.logstore.core.storage.log import PartitionLog
 
@@ -14,10 +15,18 @@ FLUSH_CHECK_MS = 100
 
 
 class Housekeeping:
-    def __init__(self, replicas: Replicas, directories: Directories, checkpoints: Checkpoints, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        checkpoints: Checkpoints,
+        retention: Retention,
+        outbox: Outbox,
+    ) -> None:
         self._replicas = replicas
         self._directories = directories
         self._checkpoints = checkpoints
+        self._retention = retention
         self._outbox = outbox
         # Logs with something to flush. Where the topic leaves that to the kernel, a log stays here and costs a look.
         self._unflushed: dict[PartitionLog, None] = {}
@@ -25,18 +34,21 @@ class Housekeeping:
     def on_written(self, effect: WriteEffect) -> None:
         """A log has grown: it is flushed when that is due, and its offsets go into the next checkpoints."""
         self._unflushed[effect.log] = None
-        self._checkpoints.high_watermark_moved()
+        self._checkpoints.high_watermark_moved(self._directories.directory_of(effect.log))
         if effect.flush is not None:
             self._checkpoints.recovery_point_moved(self._directories.directory_of(effect.log))
+            self._retention.go_on(effect.log)
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """A flush is done: the log needs no scan below its end."""
         effect.log.on_flushed(effect)
         self._checkpoints.recovery_point_moved(self._directories.directory_of(effect.log))
+        self._retention.go_on(effect.log)
 
-    def tick(self, now_ms: int) -> None:
+    def tick(self, now_ms: int, wall_ms: int) -> None:
         """Send out what is due."""
         self._flush(now_ms)
+        self._retention.tick(now_ms, wall_ms)
         for effect in self._directories.deletions(now_ms):
             self._outbox.add_effect(effect)
         self._checkpoints.tick(now_ms)

@@ -33,14 +33,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ControlRequest
 from barnabas.ports.compression import Codecs
-from barnabas.ports.disk import DiskError, DiskErrorKind
+from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.dispatch import Administration
 from services.logstore.core.appends import Appends
@@ -48,20 +47,16 @@ from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.control import Control
 from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
+from services.logstore.core.disk_outcomes import DiskOutcomes
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from services.logstore.core.outbox import Outbox, Outgoing
 from services.logstore.core.partition import Partition
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import (
-    DeleteDirectoryEffect,
-    FindRecordEffect,
-    FlushEffect,
-    ReadEffect,
-    ReplaceEffect,
     StorageEffect,
-    WriteEffect,
 )
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from services.logstore.core.watches import Watches
@@ -83,6 +78,9 @@ class LogstoreConfig:
     queued_request_bytes_max: int = 64 * 1024 * 1024
     step_requests_max: int = 64
     step_bytes_max: int = 4 * 1024 * 1024
+    retention_check_interval_ms: int = 5 * 60 * 1000
+    recovery_point_checkpoint_interval_ms: int = 60_000
+    log_start_checkpoint_interval_ms: int = 60_000
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -101,8 +99,18 @@ class LogstoreCore:
         self._replicas = Replicas(config.node_id, config.cluster_id)
         self._directories = Directories(directories, config.topic_defaults, self._replicas)
         self._watches = Watches(self._replicas, self._outbox)
-        self._checkpoints = Checkpoints(self._directories, self._outbox)
-        self._housekeeping = Housekeeping(self._replicas, self._directories, self._checkpoints, self._outbox)
+        self._checkpoints = Checkpoints(
+            self._directories,
+            self._outbox,
+            recovery_point_interval_ms=config.recovery_point_checkpoint_interval_ms,
+            log_start_interval_ms=config.log_start_checkpoint_interval_ms,
+        )
+        self._retention = Retention(
+            self._replicas, self._checkpoints, self._watches, self._outbox, config.retention_check_interval_ms
+        )
+        self._housekeeping = Housekeeping(
+            self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
+        )
         self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox)
         self._reads = Reads(self._replicas, self._outbox)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
@@ -119,8 +127,22 @@ class LogstoreCore:
             self._queries,
             self._watches,
         )
-        self._administration = Administration(self._replicas, self._outbox)
+        self._administration = Administration(self._replicas, self._retention, self._outbox)
+        self._disk_outcomes = DiskOutcomes(
+            self._replicas,
+            self._directories,
+            self._checkpoints,
+            self._housekeeping,
+            self._retention,
+            self._appends,
+            self._reads,
+            self._queries,
+            self._watches,
+            self._outbox,
+            self._fail_pending,
+        )
         self._effects_in_flight = 0
+        self._wall_ms = 0
         self._is_stopping = False
         for opened in loaded:
             assert opened.topic_id is not None, "a partition without its topic id belongs to nobody"
@@ -133,11 +155,12 @@ class LogstoreCore:
 
     def step(self, now_ms: int, wall_ms: int) -> None:
         """All control commands that have come, then a bounded piece of the data work that has."""
+        self._wall_ms = wall_ms
         self._control.step(now_ms)
-        self._act_on_disk_failures()
+        self._disk_outcomes.act_on_failures()
         self._administration.step(now_ms)
         self._data_inbox.step(wall_ms)
-        self._act_on_disk_failures()
+        self._disk_outcomes.act_on_failures()
 
     @property
     def partitions(self) -> list[Partition]:
@@ -200,10 +223,10 @@ class LogstoreCore:
         self._administration.on_cancelled(call_id)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due by the clock."""
-        self._housekeeping.tick(now_ms)
+        """Do what is due by the clock; the wall clock is the last step's."""
+        self._housekeeping.tick(now_ms, self._wall_ms)
         self._administration.poke()
-        self._act_on_disk_failures()
+        self._disk_outcomes.act_on_failures()
 
     # --- disks -------------------------------------------------------------------------------------------------------
 
@@ -212,63 +235,9 @@ class LogstoreCore:
         self._effects_in_flight -= 1
         self._control.on_io_done()
         if isinstance(outcome, DiskError):
-            self._on_io_failed(effect, outcome)
-            self._act_on_disk_failures()
-            return
-        match effect:
-            case WriteEffect():
-                self._appends.on_written(effect)
-            case ReadEffect():
-                if not self._reads.on_bytes(effect, outcome):
-                    self._queries.on_done(effect, outcome)
-                self._act_on_disk_failures()
-            case FindRecordEffect():
-                self._queries.on_done(effect, outcome)
-                self._act_on_disk_failures()
-            case FlushEffect():
-                self._housekeeping.on_flushed(effect)
-                self._appends.on_flushed(effect.log)
-            case ReplaceEffect():
-                self._checkpoints.on_replaced(effect)
-            case DeleteDirectoryEffect():
-                pass
-            case _:
-                assert_never(effect)
-
-    def _on_io_failed(self, effect: StorageEffect, error: DiskError) -> None:
-        match effect:
-            case WriteEffect() | ReadEffect() | FlushEffect():
-                is_hosted = effect.log in self._replicas.by_log
-                if not is_hosted:
-                    effect.log.fail(error)
-                # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
-                if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
-                    self._replicas.disk_failed(effect.log, error)
-            case FindRecordEffect():
-                raise AssertionError("a batch that has been read is opened without the disk")
-            case ReplaceEffect():
-                self._checkpoints.on_replaced(effect)
-                self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
-            case DeleteDirectoryEffect():
-                self._replicas.disk_failures.append((effect.path.rpartition("/")[0], error))
-            case _:
-                assert_never(effect)
-
-    def _act_on_disk_failures(self) -> None:
-        """Take directories offline in which something failed, and with them every partition that they hold."""
-        failures = self._replicas.disk_failures
-        while failures:
-            path, error = failures.pop(0)
-            logs = self._directories.go_offline(path, error)
-            if logs is None:
-                continue
-            self._outbox.report_offline(path, error)
-            for log in logs:
-                partition = self._replicas.by_log.get(log)
-                if partition is not None:
-                    partition.fail()
-                    self._fail_pending(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-                    self._watches.changed(partition)
+            self._disk_outcomes.on_failed(effect, outcome)
+        else:
+            self._disk_outcomes.on_done(effect, outcome)
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer everything unanswered of a partition at once."""

@@ -150,6 +150,9 @@ class LogstoreNode:
             queued_requests_max=settings.queued_max_requests,
             queued_request_bytes_max=settings.queued_max_request_bytes,
             topic_defaults=settings.topic_defaults(),
+            retention_check_interval_ms=settings.log_retention_check_interval_ms,
+            recovery_point_checkpoint_interval_ms=settings.log_flush_offset_checkpoint_interval_ms,
+            log_start_checkpoint_interval_ms=settings.log_flush_start_offset_checkpoint_interval_ms,
         )
         core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)

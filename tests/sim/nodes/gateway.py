@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from barnabas.channel.messages import (
     ExchangeRequest,
@@ -16,7 +17,9 @@ from barnabas.channel.messages import (
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, Purgatory, UpdateMetadata
+from barnabas.runtime.compression import CODECS
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
+from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import Log, LogLevel, LogstoreCall, Outputs
 from services.gateway.core.processor import Processor
 from tests.sim.links import Link
@@ -103,7 +106,7 @@ class GatewayNode(Process):
 
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
         if self._calls.pop(call.call_id, None) is not None:
-            self.running.logstore_answered(call.node_id, call.call_id, answer, self.now_ms)
+            self.running.logstore_answered(call.call_id, answer, self.now_ms)
             self.turn_soon()
 
     def _follow_image(self) -> None:
@@ -176,6 +179,8 @@ class GatewayNode(Process):
         for call_id in outputs.logstore_cancels:
             if call_id in self._calls:
                 self._calls.pop(call_id).end.close("nobody waits for it")
+        for conversion in outputs.conversions:
+            self.after(self.scheduler.random.randrange(50, 5 * MS), "conversion", partial(self._converted, conversion))
         for connection_id, buffers in outputs.writes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].end.send(b"".join(map(bytes, buffers)))
@@ -188,6 +193,11 @@ class GatewayNode(Process):
         for connection_id in outputs.resumes:
             if connection_id in self._sockets:
                 self._sockets[connection_id].resume()
+
+    def _converted(self, conversion: Conversion) -> None:
+        conversion.run(CODECS)
+        self.running.converted(conversion, 1.0, self.now_ms)
+        self.turn_soon()
 
     def _look_at(self, line: Log) -> None:
         self.scheduler.note(f"{self.name} logs {line.event}")

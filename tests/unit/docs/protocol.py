@@ -28,8 +28,8 @@ do without the rest, or say what they miss.
 - **Kafka 4.3**: the versions that its brokers offer.
 - **schema**: the versions that Barnabas can read and write. More than Kafka's where Kafka 4 has dropped versions that
   older clients still speak (Produce, Fetch), or holds one back as unstable (InitProducerId v6).
-- **told**: what ApiVersions tells. Produce from 0, as Kafka does (KAFKA-18659): older librdkafka stops compressing
-  otherwise.
+- **told**: what ApiVersions tells. Produce and Fetch from 0, with the old message formats; switched off, Fetch from 4,
+  and Produce still from 0, as Kafka does (KAFKA-18659): older librdkafka stops compressing otherwise.
 - **state**: the handler, whose contract has the known deviations, or what is missing.
 
 The name of a key leads to its messages, and to what each of their versions added.

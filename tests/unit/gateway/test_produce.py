@@ -8,7 +8,7 @@ from barnabas.channel.messages import Credit
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.unit.gateway.world import TOPIC_ID, World, topic
+from tests.unit.gateway.world import BATCH, TOPIC_ID, World, topic
 
 NONE = ErrorCode.NONE
 
@@ -49,15 +49,6 @@ def test_other_acks_are_refused(acks: int) -> None:
     assert not world.logstore.appends
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_oldest_versions_are_refused_per_partition(version: int) -> None:
-    world = World()
-    client = world.client()
-    client.produce(0, version=version)
-    assert client.error_codes() == [[ErrorCode.UNSUPPORTED_VERSION]]
-    assert not client.is_closed
-
-
 def test_a_transactional_id_is_refused_truthfully() -> None:
     world = World()
     client = world.client()
@@ -91,7 +82,7 @@ def test_a_partition_without_records_is_refused(records: bytes | None) -> None:
 def test_zstd_needs_version_7() -> None:
     world = World()
     client = world.client()
-    zstd = bytearray(61)
+    zstd = bytearray(BATCH)
     zstd[22] = 4
     client.produce(0, records=bytes(zstd), version=6)
     assert client.error_codes() == [[ErrorCode.UNSUPPORTED_COMPRESSION_TYPE]]

@@ -29,12 +29,14 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
+from barnabas.runtime.compression import CODECS
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from services.gateway.core.config import GatewayConfig, Listener
+from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel, LogstoreCall
 from services.gateway.core.processor import Processor
 
@@ -42,7 +44,7 @@ LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))
 TOPIC_ID = b"0123456789abcdef"
 AMPLE = Credit(1000, 1 << 30)
-BATCH = bytes(61)
+BATCH = bytes(16) + b"\x02" + bytes(44)
 """Records that the gateway takes for a batch without compression."""
 
 
@@ -207,7 +209,7 @@ class ScriptedLogstore:
     def answer_call(self, answer: AdministrationResponse | None) -> None:
         """Answer the oldest call."""
         call = self.calls.pop(0)
-        self.world.processor.logstore_answered(self.node_id, call.call_id, answer, self.world.now_ms)
+        self.world.processor.logstore_answered(call.call_id, answer, self.world.now_ms)
         self.world.turn()
 
     def state_answer(self, high_watermark: int, *, leader_epoch: int = 5, leading: bool = True) -> None:
@@ -259,6 +261,8 @@ class World:
         self.expects_fault = False
         """Whether a request may find a fault of ours."""
         self.calls: list[ControllerCall] = []
+        self.conversions: list[Conversion] = []
+        """Begun and not run."""
         self.clients: dict[int, Client] = {}
         self.logstores = {node_id: ScriptedLogstore(self, node_id) for node_id in nodes}
         self.pods = {pod_id: ScriptedPod(self, pod_id) for pod_id in pods}
@@ -291,6 +295,13 @@ class World:
         self.clients[client.connection_id] = client
         self.processor.connection_opened(client.connection_id, "PLAINTEXT", "10.0.0.1:5000", self.now_ms)
         return client
+
+    def convert(self, elapsed_ms: float = 3.0) -> None:
+        """Run the oldest conversion, as the host's worker does."""
+        conversion = self.conversions.pop(0)
+        conversion.run(CODECS)
+        self.processor.converted(conversion, elapsed_ms, self.now_ms)
+        self.turn()
 
     def controller_answers(self, answer: ControllerAnswer | None) -> None:
         """Answer the oldest call."""
@@ -332,6 +343,7 @@ class World:
             self.pods[pod_id].produces += park.produces
             self.pods[pod_id].fetches += park.fetches
             self.pods[pod_id].cancels += park.cancels
+        self.conversions += outputs.conversions
         for connection_id, buffers in outputs.writes:
             self.clients[connection_id].take(buffers)
         for connection_id in (*outputs.closes, *outputs.aborts):

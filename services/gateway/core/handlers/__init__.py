@@ -20,7 +20,10 @@ from services.gateway.core.handlers import (
     api_19_create_topics,
     api_20_delete_topics,
     api_22_init_producer_id,
+    api_23_offset_for_leader_epoch,
     api_60_describe_cluster,
+    api_61_describe_producers,
+    api_75_describe_topic_partitions,
 )
 from services.gateway.core.produce import PendingProduce
 from services.gateway.core.slots import Slot
@@ -51,6 +54,17 @@ HANDLERS: Final[dict[int, Handler]] = {
         (ApiKey.CREATE_TOPICS, api_19_create_topics.PendingCreateTopics, api_19_create_topics.start),
         (ApiKey.DELETE_TOPICS, api_20_delete_topics.PendingDeleteTopics, api_20_delete_topics.start),
         (ApiKey.INIT_PRODUCER_ID, api_22_init_producer_id.PendingInitProducerId, api_22_init_producer_id.start),
+        (
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            api_23_offset_for_leader_epoch.PendingOffsetForLeaderEpoch,
+            api_23_offset_for_leader_epoch.start,
+        ),
         (ApiKey.DESCRIBE_CLUSTER, Slot, api_60_describe_cluster.start),
+        (
+            ApiKey.DESCRIBE_PRODUCERS,
+            api_61_describe_producers.PendingDescribeProducers,
+            api_61_describe_producers.start,
+        ),
+        (ApiKey.DESCRIBE_TOPIC_PARTITIONS, Slot, api_75_describe_topic_partitions.start),
     )
 }

@@ -1,6 +1,8 @@
-"""Produce, API key 0, versions 3 to 13.
+"""Produce, API key 0, versions 0 to 13 (Kafka 4.3: 3 to 13).
 
-- v0 to v2 are advertised, as Kafka does (KAFKA-18659), and each of their partitions is answered UNSUPPORTED_VERSION.
+- v0 to v2 carry message sets of magic 0 and 1, which become one batch before they go to the leader, as in Kafka 3.
+  Where `produce.message.upconversion.enable` is off each of their partitions is answered UNSUPPORTED_VERSION, as in
+  Kafka 4, which advertises them too (KAFKA-18659).
 - acks 0, 1 and −1 (all); any other value is INVALID_REQUIRED_ACKS for each partition. acks=0 has no answer; when any of
   its partitions fails the connection is closed.
 - A partition named twice is appended once, with the records named last, and answered once: Kafka keeps a map of them.
@@ -28,10 +30,12 @@ from services.gateway.core.appends import PendingAppend
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.produce import PendingProduce
 
-_VERSION_SERVED_MIN = 3
+_VERSION_WITH_BATCHES = 3
 _VERSION_WITH_ZSTD = 7
 _VERSION_WITH_TOPIC_IDS = 13
 
+_MAGIC_POSITION = 16
+_MAGIC = 2
 _ATTRIBUTES_POSITION = 22
 """The low byte of a record batch's attributes (magic 2)."""
 _COMPRESSION_BITS = 0x07
@@ -55,12 +59,16 @@ def start(slot: PendingProduce, request: ProduceRequest) -> None:
         _merge_topics(responses)
     if len(appends) > 1:
         appends = list({append.key: append for append in appends}.values())
-    slot.submit(appends)
+    if slot.header.api_version < _VERSION_WITH_BATCHES:
+        processor.conversions.convert_up(slot, appends)
+    else:
+        slot.submit(appends)
 
 
 def _refusal(slot: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
     """What is wrong with the request as a whole, if anything."""
-    if slot.header.api_version < _VERSION_SERVED_MIN:
+    config = slot.connection.processor.config
+    if slot.header.api_version < _VERSION_WITH_BATCHES and not config.produce_up_conversion:
         return ErrorCode.UNSUPPORTED_VERSION
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
@@ -134,7 +142,7 @@ def _add_partition(
 
 def _fault(version: int, records: Buffer) -> tuple[ErrorCode, str] | None:
     """What the version of the request says about the records' form; only the header of the batch is looked at."""
-    if len(records) <= _ATTRIBUTES_POSITION:
+    if len(records) <= _ATTRIBUTES_POSITION or records[_MAGIC_POSITION] != _MAGIC:
         return None
     attributes = records[_ATTRIBUTES_POSITION]
     if attributes & _TRANSACTIONAL_BIT:

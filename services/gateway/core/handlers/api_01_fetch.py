@@ -1,5 +1,7 @@
-"""Fetch, API key 1, versions 4 to 18.
+"""Fetch, API key 1, versions 0 to 18 (Kafka 4.3: 4 to 18).
 
+- v0 to v3 get what was read as message sets of magic 0 (v0, v1) or 1, as in Kafka 3. Where
+  `log.message.downconversion.enable` is off these versions are not told by ApiVersions, and close the connection.
 - Long polls: answered at once with `min_bytes`, with an error, with `max_wait_ms` 0 or less; else parked once.
 - `max_bytes` (at most `fetch.max.bytes`) is spent in the order of the request, with at least one batch (KIP-74), also
   when the partitions are on several logstores.
@@ -19,6 +21,7 @@ aborted transactions as there are no transactions yet.
 from __future__ import annotations
 
 from barnabas.cluster.messages import TopicMetadata
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -38,6 +41,9 @@ _READ_COMMITTED = 1
 
 def start(slot: PendingFetch, request: FetchRequest) -> None:
     processor = slot.connection.processor
+    if slot.header.api_version < ApiKey.FETCH.version_min and not processor.config.fetch_down_conversion:
+        processor.requests.refuse(slot.connection, slot.header, "the version is not served")
+        return
     slot.min_bytes = request.min_bytes
     slot.max_bytes = max(0, min(request.max_bytes, processor.config.fetch_bytes_max))
     slot.isolation_level = _READ_COMMITTED if request.isolation_level == _READ_COMMITTED else 0

@@ -1,6 +1,7 @@
 """ApiVersions, API key 18, versions 0 to 4.
 
-- Tells exactly what `HANDLERS` serves. Produce is told from v0, Kafka's own exception (KAFKA-18659).
+- Tells exactly what `HANDLERS` serves; Produce from v0 even where the old message formats are switched off, Kafka's own
+  exception (KAFKA-18659), Fetch from v4 then.
 - A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the range of ApiVersions (KIP-511).
 - v3: a client software name or version that is not `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` is INVALID_REQUEST.
 - Features (KIP-584): none is supported and none finalized, in particular neither `group.version` nor
@@ -16,6 +17,7 @@ import re
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from services.gateway.core.config import GatewayConfig
 from services.gateway.core.slots import Slot
 
 _VERSION_WITH_SOFTWARE_NAME = 3
@@ -24,7 +26,8 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 def start(slot: Slot, request: ApiVersionsRequest) -> None:
     """Everybody may ask: the answer is needed before a client can name itself."""
-    response = ApiVersionsResponse(api_keys=[_range(api_key) for api_key in SERVED_KEYS])
+    config = slot.connection.processor.config
+    response = ApiVersionsResponse(api_keys=[_range(api_key, config) for api_key in SERVED_KEYS])
     if slot.header.api_version >= _VERSION_WITH_SOFTWARE_NAME and not (
         _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
     ):
@@ -34,8 +37,14 @@ def start(slot: Slot, request: ApiVersionsRequest) -> None:
 
 def unsupported_version() -> ApiVersionsResponse:
     """The answer, to be sent in v0, to a version that is not served."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(ApiKey.API_VERSIONS)])
+    api_key = ApiKey.API_VERSIONS
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key, api_key.advertised_min, api_key.version_max)],
+    )
 
 
-def _range(api_key: ApiKey) -> ApiVersion:
-    return ApiVersion(api_key, api_key.advertised_min, api_key.version_max)
+def _range(api_key: ApiKey, config: GatewayConfig) -> ApiVersion:
+    is_without_old_formats = api_key is ApiKey.FETCH and not config.fetch_down_conversion
+    version_min = api_key.version_min if is_without_old_formats else api_key.advertised_min
+    return ApiVersion(api_key, version_min, api_key.version_max)

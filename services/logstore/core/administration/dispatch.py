@@ -8,14 +8,17 @@ from typing import Any, Final, TypeAlias
 
 from barnabas.cluster.administration import (
     AdministrationRequest,
+    DeleteRecordsRequest,
     DescribeProducersRequest,
     EndOffsetsRequest,
 )
+from services.logstore.core.administration.delete_records import DeleteRecords
 from services.logstore.core.administration.end_offsets import EndOffsets
 from services.logstore.core.administration.producers import Producers
 from services.logstore.core.administration.work import Pause, Work
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.retention import Retention
 
 CALLS_MAX: Final = 256
 """Under way at once. Gateways ask for less; beyond it somebody else does."""
@@ -29,11 +32,12 @@ Answer: TypeAlias = Callable[[Any, int], Work]
 class Administration:
     """A call is under way until it is answered (`Outgoing.administration`) or its caller is gone."""
 
-    def __init__(self, replicas: Replicas, outbox: Outbox) -> None:
+    def __init__(self, replicas: Replicas, retention: Retention, outbox: Outbox) -> None:
         self._outbox = outbox
         self._rooms: dict[type[AdministrationRequest], Answer] = {
             EndOffsetsRequest: EndOffsets(replicas).answer,
             DescribeProducersRequest: Producers(replicas).answer,
+            DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}
         """By call id: what is not begun yet, and what is."""

@@ -23,9 +23,11 @@ class OffsetAtTimestamp:
 
 
 def first_record_of(
-    header: BatchHeader, batch: bytes, timestamp_ms: int, decompress: Decompress
+    header: BatchHeader, batch: bytes, timestamp_ms: int, from_offset: int, decompress: Decompress
 ) -> OffsetAtTimestamp | None:
-    """None when every record is earlier. A batch that can't be opened counts as if its first record were the one."""
+    """None when every record from `from_offset` on is earlier. A batch that can't be opened counts as if its first
+    record were the one.
+    """
     epoch = header.partition_leader_epoch
     payload: memoryview | bytes | None = memoryview(batch)[HEADER_BYTES:]
     if header.compression != Compression.NONE:
@@ -33,9 +35,9 @@ def first_record_of(
     if payload is not None:
         try:
             for offset, record_timestamp_ms in iterate_timestamps(header, payload):
-                if record_timestamp_ms >= timestamp_ms:
+                if record_timestamp_ms >= timestamp_ms and offset >= from_offset:
                     return OffsetAtTimestamp(record_timestamp_ms, offset, epoch)
             return None
         except MalformedFrame:
             pass  # The producer's own bytes, under a CRC that is right.
-    return OffsetAtTimestamp(header.max_timestamp, header.base_offset, epoch)
+    return OffsetAtTimestamp(header.max_timestamp, max(header.base_offset, from_offset), epoch)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
@@ -44,7 +46,7 @@ def whole_number(text: str) -> int | None:
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """`recovery-point-offset-checkpoint` and `replication-offset-checkpoint`."""
+    """`recovery-point-offset-checkpoint`, `replication-offset-checkpoint` and `log-start-offset-checkpoint`."""
     return format_checkpoint(
         [f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())]
     )

@@ -6,11 +6,12 @@ in a later step. The simulation runs the same effects, and delays, fails or tear
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from barnabas.ports.compression import Decompress
-from barnabas.ports.disk import Buffer, Disk, DiskFile
+from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
 
@@ -99,9 +100,10 @@ class FindRecordEffect:
     header: BatchHeader
     batch: bytes
     timestamp_ms: int
+    from_offset: int
     decompress: Decompress
     found: OffsetAtTimestamp | None = None
-    """The outcome: None when every record is earlier."""
+    """The outcome: None when every record from `from_offset` on is earlier."""
 
 
 @dataclass(slots=True, eq=False)
@@ -112,13 +114,70 @@ class ReplaceEffect:
 
 
 @dataclass(slots=True, eq=False)
+class RetireEffect:
+    """Rename the files of segments that are not in the log any more, so that a start takes them for what they are.
+
+    `segments` are their files, oldest first, and each segment is gone for good before the next one is touched: a crash
+    may leave any number of them, but never a gap. The files are removed later (`DeleteFilesEffect`).
+    """
+
+    log: PartitionLog
+    directory: str
+    segments: list[list[str]]
+
+    @property
+    def retired_paths(self) -> list[str]:
+        return [path + DELETED_SUFFIX for paths in self.segments for path in paths]
+
+
+@dataclass(slots=True, eq=False)
+class DeleteFilesEffect:
+    """Remove files; those that are gone already, with their directory for all we know, are as good."""
+
+    log_directory: str
+    paths: list[str]
+
+
+class Rename(NamedTuple):
+    """Of a file, by its names in the directory."""
+
+    source: str
+    target: str
+    may_be_absent: bool
+
+
+@dataclass(slots=True, eq=False)
+class SwapEffect:
+    """Put a cleaned segment in the place of others. Each phase is durable before the next one begins: see
+    `compaction.swap`.
+    """
+
+    log: PartitionLog
+    directory: str
+    segment: Segment
+    phases: list[list[Rename]]
+
+
+@dataclass(slots=True, eq=False)
 class DeleteDirectoryEffect:
     """Remove a directory and the files in it."""
 
     path: str
 
 
-StorageEffect = WriteEffect | ReadEffect | FindRecordEffect | FlushEffect | ReplaceEffect | DeleteDirectoryEffect
+DELETED_SUFFIX = ".deleted"
+
+StorageEffect = (
+    WriteEffect
+    | ReadEffect
+    | FindRecordEffect
+    | FlushEffect
+    | ReplaceEffect
+    | RetireEffect
+    | SwapEffect
+    | DeleteFilesEffect
+    | DeleteDirectoryEffect
+)
 
 
 def execute(disk: Disk, effect: StorageEffect) -> bytes:
@@ -127,7 +186,9 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
         case ReadEffect():
             return disk.read_at(effect.file, effect.position, effect.length)
         case FindRecordEffect():
-            effect.found = first_record_of(effect.header, effect.batch, effect.timestamp_ms, effect.decompress)
+            effect.found = first_record_of(
+                effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
+            )
         case WriteEffect():
             disk.write_at(disk.open(effect.path), effect.position, effect.buffers)
             for write in effect.index_writes:
@@ -138,6 +199,13 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             _flush(disk, effect)
         case ReplaceEffect():
             disk.replace_file(effect.replacement.path, effect.replacement.content)
+        case RetireEffect():
+            _retire(disk, effect)
+        case SwapEffect():
+            _swap(disk, effect)
+        case DeleteFilesEffect():
+            for path in effect.paths:
+                _unless_gone(disk.remove, path)
         case DeleteDirectoryEffect():
             for entry in disk.list(effect.path):
                 disk.remove(f"{effect.path}/{entry.name}")
@@ -145,6 +213,33 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
         case _:
             assert_never(effect)
     return b""
+
+
+def _retire(disk: Disk, effect: RetireEffect) -> None:
+    for paths in effect.segments:
+        for path in paths:
+            _unless_gone(disk.rename, path, path + DELETED_SUFFIX)
+        disk.flush_directory(effect.directory)
+
+
+def _swap(disk: Disk, effect: SwapEffect) -> None:
+    for renames in effect.phases:
+        for source, target, may_be_absent in renames:
+            paths = f"{effect.directory}/{source}", f"{effect.directory}/{target}"
+            if may_be_absent:
+                _unless_gone(disk.rename, *paths)
+            else:
+                disk.rename(*paths)
+        disk.flush_directory(effect.directory)
+
+
+def _unless_gone(operation: Callable[..., None], *paths: str) -> None:
+    """Many of the files are only there sometimes: snapshots, indexes of transactions."""
+    try:
+        operation(*paths)
+    except DiskError as error:
+        if error.kind is not DiskErrorKind.NOT_FOUND:
+            raise
 
 
 def _flush(disk: Disk, effect: FlushEffect) -> None:

@@ -67,6 +67,16 @@ class LeaderEpochs:
             self._start_offsets.pop()
             self.unsaved = True
 
+    def trim_to(self, log_start_offset: int) -> None:
+        """Forget epochs that ended at or before the log start; the one that it falls into begins there."""
+        index = bisect_right(self._start_offsets, log_start_offset) - 1
+        if index < 0 or (index == 0 and self._start_offsets[0] == log_start_offset):
+            return
+        del self._epochs[:index]
+        del self._start_offsets[:index]
+        self._start_offsets[0] = log_start_offset
+        self.unsaved = True
+
     def format(self) -> bytes:
         return format_checkpoint([f"{epoch} {start_offset}" for epoch, start_offset in self.entries()])
 

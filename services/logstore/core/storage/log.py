@@ -18,10 +18,19 @@ from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import patch_log_append_time
-from services.logstore.core.storage import log_reads
+from services.logstore.core.storage import log_reads, log_start
 from services.logstore.core.storage.batch_validation import check_client_batch
 from services.logstore.core.storage.checkpoints import TopicPartition
-from services.logstore.core.storage.effects import FlushEffect, NewFile, ReadEffect, WriteEffect
+from services.logstore.core.storage.compaction.orders import CleanedSegment
+from services.logstore.core.storage.compaction.swap import begin_swap
+from services.logstore.core.storage.effects import (
+    FlushEffect,
+    NewFile,
+    ReadEffect,
+    RetireEffect,
+    SwapEffect,
+    WriteEffect,
+)
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log_flushes import LogFlushes
 from services.logstore.core.storage.log_reads import ReadPlan
@@ -30,6 +39,7 @@ from services.logstore.core.storage.log_writes import LogWrites
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducedBatch, ProducerState
 from services.logstore.core.storage.rolling import must_roll
 from services.logstore.core.storage.segment import Segment, file_name
+from services.logstore.core.storage.time_index import NO_TIMESTAMP
 from services.logstore.core.storage.timestamp_lookup import TimestampLookup, lookup_timestamp
 
 
@@ -59,6 +69,7 @@ class PartitionLog:
         leader_epochs: LeaderEpochs,
         producers: ProducerState,
         *,
+        log_start_offset: int,
         next_offset: int,
         recovery_point: int,
         snapshot_offset: int,
@@ -78,12 +89,19 @@ class PartitionLog:
         self.segments = segments
         self.leader_epochs = leader_epochs
         self.producers = producers
-        self.log_start_offset = segments.first.base_offset
+        self.log_start_offset = log_start_offset
         self.next_offset = next_offset
         self.log_end_offset = next_offset
         self.written_position = segments.end_position
         self.error: DiskError | None = None
         """Why the log is offline; it stays so until its directory is opened anew."""
+        self._to_retire: list[list[str]] = []
+        self._retiring: RetireEffect | None = None
+        self.first_dirty_offset = 0
+        """Below it the log has been compacted; 0 while it never was."""
+        self.is_being_cleaned = False
+        """The cleaner is at work on it, and may look for its files by their names."""
+        self._swap: SwapEffect | None = None
         self._writes = LogWrites(self)
         self._flushes = LogFlushes(
             self,
@@ -131,7 +149,9 @@ class PartitionLog:
         base_offset = self.next_offset
         last_offset = base_offset + last_offset_delta
         segment = self.segments.active
-        if segment.byte_count and must_roll(segment, self.directory, config, byte_count, last_offset, max_timestamp_ms):
+        if segment.byte_count and must_roll(
+            segment, self.directory, config, byte_count, last_offset, max_timestamp_ms, wall_ms
+        ):
             try:
                 segment = self._roll()
             except DiskError as error:
@@ -159,8 +179,12 @@ class PartitionLog:
         """A duplicate succeeds as its first copy does: now when that is written, else along with it."""
         required_offset = known.last_offset + 1
         log_append_time_ms = known.timestamp_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else -1
-        is_written = self.log_end_offset >= required_offset
-        if not is_written:
+        # What a process before this one has written it may not have lived to flush (flush.messages).
+        is_flushed = required_offset - self.recovery_point < self.config.flush_messages
+        is_written = self.log_end_offset >= required_offset and is_flushed
+        if not is_written and self._writes.is_idle:
+            self._writes.flush_behind(self.segments.active, self.next_offset, token)
+        elif not is_written:
             self._writes.join(required_offset, token)
         return AppendOutcome(known.first_offset, required_offset, log_append_time_ms, True, is_written)
 
@@ -188,6 +212,95 @@ class PartitionLog:
             return
         path = f"{self.directory}/{file_name(self.next_offset, SNAPSHOT_SUFFIX)}"
         self._flushes.add_snapshot(NewFile(path, self.producers.snapshot()), self.next_offset)
+
+    # --- the log's start ---
+
+    @property
+    def byte_count(self) -> int:
+        """What the log takes on its disk, less its indexes."""
+        return self.segments.byte_count
+
+    def delete_records(self, offset: int, high_watermark: int) -> int | ErrorCode:
+        """DeleteRecords: the log start from now on, which is at least `offset` (-1: the high watermark).
+
+        OFFSET_OUT_OF_RANGE past the high watermark; POLICY_VIOLATION where cleanup.policy lacks delete;
+        KAFKA_STORAGE_ERROR. What a crash may undo: see `log_start`.
+        """
+        return log_start.delete_records(self, offset, high_watermark)
+
+    def move_log_start(self, offset: int) -> None:
+        """As the leader says; never back."""
+        log_start.move_log_start(self, offset)
+
+    def apply_retention(self, high_watermark: int, wall_ms: int) -> bool:
+        """Take old segments away; whether there were any, with files for `take_retirement`. Raises DiskError."""
+        if self.error is not None or self._swap is not None:
+            return False
+        return log_start.apply_retention(self, high_watermark, wall_ms)
+
+    def latest_time_of(self, segment: Segment) -> int:
+        """The largest timestamp in a segment, ms; when it was written last if its batches have none."""
+        timestamp_ms = segment.max_timestamp()[0]
+        return timestamp_ms if timestamp_ms != NO_TIMESTAMP else self._disk.modified_ms(segment.log_path)
+
+    def try_to_roll(self) -> bool:
+        """Begin a new segment with everything in the log written. False: not now, as the disk is at work or full."""
+        if not self.is_idle:
+            return False
+        try:
+            self._roll()
+        except DiskError as error:
+            if not error.is_lack_of_room:
+                raise
+            return False
+        return True
+
+    def retire_segments(self, count: int) -> None:
+        """Take the oldest segments out of the log. Reads under way go on; the files go by `take_retirement`."""
+        retired = self.segments.remove_first(count)
+        self._flushes.forget_segments(retired)
+        for segment in retired:
+            segment.is_retired = True
+            snapshot = f"{self.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
+            self._to_retire.append([*segment.paths, snapshot])
+        log_start.move_log_start(self, self.segments.first.base_offset)
+
+    def take_retirement(self) -> RetireEffect | None:
+        """The files of retired segments, unless a flush is under way that may want them, or there are none.
+
+        Its outcome goes to `on_retired` or `fail`.
+        """
+        if not self._to_retire or self._retiring is not None or self._flushes.in_flight is not None:
+            return None
+        if self.error is not None:
+            return None
+        self._retiring = RetireEffect(self, self.directory, self._to_retire)
+        self._to_retire = []
+        return self._retiring
+
+    def on_retired(self, effect: RetireEffect) -> None:
+        """The files have the names of deleted ones; the caller has them removed after file.delete.delay.ms."""
+        assert effect is self._retiring
+        self._retiring = None
+
+    # --- compaction ---
+
+    def take_swap(self, cleaned: CleanedSegment) -> SwapEffect | None:
+        """Have a cleaned segment take its place; None when what it was made of is not there any more, as a whole.
+
+        From here on the log is read with it. The effect's outcome goes to `on_swapped` or `fail`. Raises DiskError.
+        """
+        assert self._swap is None
+        if self.error is None:
+            self._swap = begin_swap(self._disk, self, cleaned)
+        return self._swap
+
+    def on_swapped(self, effect: SwapEffect) -> None:
+        """The files have their names in the log."""
+        if self.error is None:
+            assert effect is self._swap
+            self._swap = None
+            effect.segment.let_go_of_files()
 
     # --- writes ---
 
@@ -221,6 +334,7 @@ class PartitionLog:
         if self.error is None:
             self.error = error
         self._flushes.in_flight = None
+        self._swap = None
         return self._writes.abandon()
 
     # --- flushes ---
@@ -257,7 +371,8 @@ class PartitionLog:
     @property
     def is_idle(self) -> bool:
         """Nothing waits for the disk."""
-        return self._writes.is_idle and self._flushes.in_flight is None
+        is_renaming = self._retiring is not None or self._swap is not None
+        return self._writes.is_idle and self._flushes.in_flight is None and not is_renaming
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """Everything below `effect.upto_offset` is durable."""
@@ -296,7 +411,7 @@ class PartitionLog:
         if offset >= self.log_end_offset:
             return self.written_position
         segment = self.segments.holding(offset)
-        return segment.start_position + self.segments.batch_position(segment, offset)[0]
+        return segment.position_in_log(self.segments.batch_position(segment, offset)[0])
 
     def lookup_timestamp(self, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:
         """ListOffsets; see `timestamp_lookup`."""

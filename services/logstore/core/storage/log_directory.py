@@ -98,6 +98,8 @@ class LogDirectory:
         """
         recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT_CHECKPOINT)
         high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK_CHECKPOINT)
+        log_starts = self._read_offsets(checkpoints.LOG_START_CHECKPOINT)
+        cleaner_offsets = self._read_offsets(checkpoints.CLEANER_OFFSET_CHECKPOINT)
         found = []
         for entry in self._disk.list(self.path):
             if entry.is_directory and entry.name.endswith(DELETE_SUFFIX):
@@ -110,9 +112,12 @@ class LogDirectory:
                     config_of(topic_partition[0]),
                     recovery_point=recovery_points.get(topic_partition, 0),
                     shut_down_cleanly=self.was_shut_down_cleanly,
+                    log_start_offset=log_starts.get(topic_partition, 0),
                 )
+                opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
                 self.logs[topic_partition] = opened.log
                 high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
+                high_watermark = max(high_watermark, opened.log.log_start_offset)
                 topic_id = self._read_topic_id(opened.log)
                 found.append(OpenedPartition(topic_partition, topic_id, high_watermark, opened))
         if not self.was_shut_down_cleanly:
@@ -126,7 +131,9 @@ class LogDirectory:
         if self._disk.exists(path):
             self.was_shut_down_cleanly = True
             self._disk.remove(path)
-            self._disk.flush_directory(self.path)
+        # Also when it is gone: a process that was killed right after it removed it has not flushed that, and the marker
+        # could be back after the next power cut.
+        self._disk.flush_directory(self.path)
 
     def _note_boot(self, kernel_boot_id: str) -> None:
         path = f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
@@ -227,6 +234,20 @@ class LogDirectory:
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> ReplaceEffect:
         return self._checkpoint(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
 
+    def checkpoint_log_starts(self) -> ReplaceEffect:
+        """Only of logs that do not begin with their first segment: of the others its name tells."""
+        starts = {
+            key: log.log_start_offset
+            for key, log in self.logs.items()
+            if log.log_start_offset > log.segments.first.base_offset
+        }
+        return self._checkpoint(checkpoints.LOG_START_CHECKPOINT, starts)
+
+    def checkpoint_cleaner_offsets(self) -> ReplaceEffect:
+        """Only of logs that have been compacted, as in Kafka."""
+        offsets = {key: log.first_dirty_offset for key, log in self.logs.items() if log.first_dirty_offset > 0}
+        return self._checkpoint(checkpoints.CLEANER_OFFSET_CHECKPOINT, offsets)
+
     def _checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> ReplaceEffect:
         return ReplaceEffect(FileReplacement(f"{self.path}/{name}", checkpoints.format_offsets(offsets)))
 
@@ -245,7 +266,11 @@ class LogDirectory:
 
     def shut_down(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> bool:
         """Write the checkpoints, and the marker if everything is durable; whether it was written. Raises DiskError."""
-        for effect in (self.checkpoint_recovery_points(), self.checkpoint_high_watermarks(high_watermarks)):
+        for effect in (
+            self.checkpoint_recovery_points(),
+            self.checkpoint_log_starts(),
+            self.checkpoint_high_watermarks(high_watermarks),
+        ):
             execute(self._disk, effect)
         is_clean = self.error is None and all(
             log.error is None and log.recovery_point == log.next_offset for log in self.logs.values()

@@ -69,6 +69,10 @@ class LogFlushes:
         self._closed_segments.append((segment, end_offset))
         self._directory_changed = True
 
+    def forget_segments(self, retired: list[Segment]) -> None:
+        """Not in the log any more: nothing of them has to last."""
+        self._closed_segments = [(segment, end) for segment, end in self._closed_segments if segment not in retired]
+
     # --- flushes ---
 
     def due_upto(self, now_ms: int) -> int:

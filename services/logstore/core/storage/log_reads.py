@@ -76,7 +76,7 @@ def finish_read(log: PartitionLog, plan: ReadPlan, data: bytes) -> memoryview | 
             return _NOTHING  # The file is shorter than the log knows: somebody cut it.
         # A batch before this one is larger than the index interval.
         return _read_at(log, plan, position + index, HEADER_BYTES + plan.max_bytes)
-    plan.fetch_position = plan.segment.start_position + position + index
+    plan.fetch_position = plan.segment.position_in_log(position + index)
     end = min(len(data), index + plan.max_bytes, _end_index(plan, data, index))
     if end - index >= HEADER_BYTES and end - index >= parse_header(data, index).size_bytes:
         return memoryview(data)[index:end]
@@ -106,8 +106,8 @@ def _end_index(plan: ReadPlan, data: bytes, index: int) -> int:
     """Where in `data` to stop: before the first batch at or past `plan.upto_offset`."""
     if plan.end_is_exact:
         return plan.end_position - plan.effect.position
-    near_end = plan.segment.offset_index.position_before(plan.upto_offset) - plan.effect.position
-    index = max(index, near_end)
+    if not plan.segment.is_retired:
+        index = max(index, plan.segment.offset_index.position_before(plan.upto_offset) - plan.effect.position)
     while index + HEADER_BYTES <= len(data):
         header = parse_header(data, index)
         if header.base_offset >= plan.upto_offset:
@@ -123,7 +123,11 @@ def _read_at(log: PartitionLog, plan: ReadPlan, position: int, length: int) -> R
 
 def _go_on_in_next_segment(log: PartitionLog, plan: ReadPlan) -> memoryview | ReadEffect:
     """The rest of this segment holds nothing from `plan.offset` on: compaction leaves such gaps."""
-    following = log.segments.after(plan.segment)
+    if plan.segment.is_retired:
+        # A cleaned segment that has taken its place may reach further.
+        following: Segment | None = log.segments.holding(plan.offset)
+    else:
+        following = log.segments.after(plan.segment)
     if following is None or following.base_offset >= plan.upto_offset:
         return _NOTHING
     further = _plan_in(log, following, plan.offset, plan.max_bytes, plan.upto_offset, plan.min_one_batch)

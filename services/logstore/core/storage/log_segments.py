@@ -4,7 +4,7 @@ is.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from services.logstore.core.storage.recent_batches import RecentBatches
 from services.logstore.core.storage.segment import Segment
@@ -31,6 +31,11 @@ class LogSegments:
         return self._segments[0]
 
     @property
+    def byte_count(self) -> int:
+        """Of all segments' records together."""
+        return sum(segment.byte_count for segment in self._segments)
+
+    @property
     def end_position(self) -> int:
         """Bytes of the whole log, as assigned so far; never decreases, whatever is deleted at the log's start."""
         return self.active.start_position + self.active.byte_count if self._segments else 0
@@ -40,6 +45,37 @@ class LogSegments:
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.recent.clear()
+
+    def remove_first(self, count: int) -> list[Segment]:
+        """Take the oldest segments away, all but the active one at most."""
+        assert count < len(self._segments)
+        removed = self._segments[:count]
+        del self._segments[:count]
+        del self._base_offsets[:count]
+        return removed
+
+    def closed_neighbours(self, base_offsets: list[int]) -> list[Segment] | None:
+        """The closed segments with these base offsets, if they are there with no other between them."""
+        first = bisect_left(self._base_offsets, base_offsets[0])
+        found = slice(first, first + len(base_offsets))
+        is_closed = found.stop < len(self._segments)
+        return self._segments[found] if is_closed and self._base_offsets[found] == base_offsets else None
+
+    def replace(self, replaced: list[Segment], segment: Segment) -> None:
+        """Put `segment` in the place of neighbours, none of them the active one.
+
+        It ends where they ended in the bytes of the whole log, so that no position after it changes; what it lacks is
+        lacking at its begin.
+        """
+        first = bisect_left(self._base_offsets, replaced[0].base_offset)
+        found = slice(first, first + len(replaced))
+        assert self._segments[found] == replaced
+        assert found.stop < len(self._segments)
+        assert segment.base_offset == replaced[0].base_offset
+        segment.start_position = replaced[-1].start_position + replaced[-1].byte_count - segment.byte_count
+        segment.position_min = replaced[0].position_min
+        self._segments[found] = [segment]
+        self._base_offsets[found] = [segment.base_offset]
 
     def all(self) -> list[Segment]:
         return list(self._segments)

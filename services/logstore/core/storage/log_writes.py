@@ -74,6 +74,13 @@ class LogWrites:
         effect = next(effect for effect in self._unfinished() if effect.end_offset >= required_offset)
         effect.tokens.append(token)
 
+    def flush_behind(self, segment: Segment, end_offset: int, token: object) -> None:
+        """Have `token` come back when all that is written is flushed, by a write of nothing at the end of `segment`."""
+        assert self.is_idle
+        effect = WriteEffect(self._log, segment, segment.log_path, segment.byte_count, end_offset)
+        effect.tokens.append(token)
+        self._queue.append(effect)
+
     def begin(self) -> None:
         """`next` is under way from now on."""
         assert self.in_flight is None

@@ -14,6 +14,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from services.logstore.core.storage.compaction.swap import finish_swaps
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
@@ -49,10 +50,16 @@ def open_log(
     *,
     recovery_point: int,
     shut_down_cleanly: bool,
+    log_start_offset: int = 0,
 ) -> OpenedLog:
-    """Open the log in `directory`, which exists; one without segments gets its first. Raises DiskError."""
-    opening = _Opening(disk, directory, config, recovery_point)
+    """Open the log in `directory`, which exists; one without segments gets its first. Raises DiskError.
+
+    `log_start_offset` is that of the checkpoint, if any: the log begins there, or with its first segment if that is
+    later.
+    """
+    opening = _Opening(disk, directory, config, recovery_point, log_start_offset)
     opening.open_segments(shut_down_cleanly)
+    opening.begin_at_log_start()
     opening.remove_leftovers()
     log = PartitionLog(
         disk,
@@ -62,6 +69,7 @@ def open_log(
         opening.segments,
         opening.leader_epochs,
         opening.producers,
+        log_start_offset=opening.log_start_offset,
         next_offset=opening.next_offset,
         recovery_point=min(opening.recovery_point, opening.next_offset),
         snapshot_offset=opening.snapshot_offset,
@@ -74,12 +82,16 @@ def open_log(
 class _Opening:
     """One log while it is being opened: its parts as far as they are known."""
 
-    def __init__(self, disk: Disk, directory: str, config: TopicConfig, recovery_point: int) -> None:
+    def __init__(
+        self, disk: Disk, directory: str, config: TopicConfig, recovery_point: int, log_start_offset: int
+    ) -> None:
         self.disk = disk
         self.directory = directory
         self.config = config
         self.recovery_point = recovery_point
+        self.log_start_offset = log_start_offset
         self.files = {entry.name: entry.byte_count for entry in disk.list(directory)}
+        finish_swaps(disk, directory, self.files)
         self.segments = LogSegments()
         self.producers = ProducerState()
         self.leader_epochs = LeaderEpochs()
@@ -93,9 +105,7 @@ class _Opening:
     def open_segments(self, shut_down_cleanly: bool) -> None:
         found = self._find_segments()
         if not found:
-            segment = Segment(self.disk, self.directory, 0, 0, self.config)
-            segment.create()
-            self.segments.add(segment)
+            self._begin_anew()
             return
         suspect_index = sum(segment.base_offset <= self.recovery_point for segment in found[1:])
         if not self._load_leader_epochs():
@@ -112,6 +122,26 @@ class _Opening:
                 return
         self._add_sound(found[:suspect_index], [])
         self._recover(found[suspect_index:])
+
+    def begin_at_log_start(self) -> None:
+        """A log that a crash has left shorter than what was deleted at its start begins anew, empty, at its start."""
+        if self.next_offset < self.log_start_offset:
+            for segment in self.segments.all():
+                self._drop(segment)
+            self._begin_anew()
+        self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+        self.leader_epochs.trim_to(self.log_start_offset)
+
+    def _begin_anew(self) -> None:
+        self.segments = LogSegments()
+        self.producers.clear()
+        self.leader_epochs.truncate_from(self.log_start_offset)
+        self.closed_segments = []
+        self.snapshot_offset = 0
+        self.next_offset = self.log_start_offset
+        segment = Segment(self.disk, self.directory, self.log_start_offset, 0, self.config)
+        segment.create()
+        self.segments.add(segment)
 
     def remove_leftovers(self) -> None:
         """Files that belong to no segment, and snapshots of producers that know of batches the log no longer has."""
@@ -184,7 +214,7 @@ class _Opening:
         if len(self.segments):
             # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
             # in doubt.
-            self.segments.active.open_active()
+            self.segments.active.open_active(is_in_doubt=True)
         is_damaged = False
         for segment in suspects:
             # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.

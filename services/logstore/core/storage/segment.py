@@ -53,9 +53,11 @@ class Segment:
         # Of the active segment, and of a closed one until its entries are in its files; mapped otherwise.
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._are_indexes_known = False
+        """The files were looked at, or made, by this process: they are this log's."""
         self._bytes_since_index_entry = 0
         self._max_timestamp: tuple[int, int] | None = None
-        self.start_position = start_position
+        self.start_position = self.position_min = start_position
         self._index_interval_bytes = config.index_interval_bytes
         self._index_entries_max = min(
             config.segment_index_bytes // OFFSET_ENTRY_BYTES, config.segment_index_bytes // TIME_ENTRY_BYTES - 1
@@ -87,6 +89,14 @@ class Segment:
         self._held_file = None
         self.release_indexes()
 
+    def position_in_log(self, position: int) -> int:
+        """Where a position of this segment is in the bytes of the whole log.
+
+        A cleaned segment may be a little larger than those that it was made of, and then begins at less than
+        `position_min`: positions of the log ascend all the same.
+        """
+        return max(self.start_position + position, self.position_min)
+
     @property
     def paths(self) -> list[str]:
         """All that has to be flushed for the segment to be durable: the log's file first, then the indexes'."""
@@ -106,12 +116,16 @@ class Segment:
         self.byte_count = 0
         self._empty_indexes()
 
-    def open_active(self) -> list[tuple[int, BatchHeader]]:
+    def open_active(self, *, is_in_doubt: bool = False) -> list[tuple[int, BatchHeader]]:
         """Make a cleanly closed segment ready for appends; its last batches as (position, header).
 
         Indexes come into memory, and what follows the last entry is walked over without a look at its CRCs.
+        `is_in_doubt`: the last entry of the time index may be torn.
         """
         offset_index, time_index = self._map_indexes()
+        if is_in_doubt and not self._is_last_time_true(offset_index, time_index):
+            self._repair_indexes()
+            offset_index, time_index = self._map_indexes()
         self._offset_index = OffsetIndex(offset_index.path, self.base_offset, bytearray(offset_index.content()))
         self._time_index = TimeIndex(time_index.path, self.base_offset, bytearray(time_index.content()))
         position = self.offset_index.last_position()
@@ -200,12 +214,23 @@ class Segment:
     def _map_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Both indexes as their files are; made anew first when one is missing or can't be this log's."""
         mapped = self._try_to_map_indexes()
-        if mapped is None or not all(index.belongs_to(self.byte_count) for index in mapped):
+        if mapped is None or not (
+            self._are_indexes_known or all(index.belongs_to(self.byte_count) for index in mapped)
+        ):
             self._repair_indexes()
             # They are right whatever they look like: a time index stays empty where no batch has a timestamp.
             mapped = self._try_to_map_indexes()
             assert mapped is not None, f"the indexes of {self.log_path} were made a moment ago"
+        self._are_indexes_known = True
         return mapped
+
+    def _is_last_time_true(self, offset_index: OffsetIndex, time_index: TimeIndex) -> bool:
+        """Whether the batch that the last entry of the time index speaks of is there."""
+        timestamp_ms, offset = time_index.last()
+        for _, header in scan_batches(self._disk, self.file, offset_index.position_before(offset), self.byte_count):
+            if header.last_offset >= offset:
+                return (header.max_timestamp, header.last_offset) == (timestamp_ms, offset)
+        return False
 
     def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:
         try:

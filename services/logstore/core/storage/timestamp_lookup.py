@@ -42,7 +42,7 @@ TimestampLookup = Generator[LookupEffect, bytes, OffsetAtTimestamp]
 
 
 def lookup_timestamp(log: PartitionLog, timestamp_ms: int, upto_offset: int, decompress: Decompress) -> TimestampLookup:
-    """Only records below `upto_offset` are seen."""
+    """Only records from the log start on and below `upto_offset` are seen."""
     if timestamp_ms == LATEST:
         return OffsetAtTimestamp(-1, upto_offset, log.leader_epochs.epoch_of(upto_offset))
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
@@ -56,26 +56,35 @@ def lookup_timestamp(log: PartitionLog, timestamp_ms: int, upto_offset: int, dec
         return (yield from _first_record_in(log, segment, timestamp_ms, upto_offset, decompress)) or NO_OFFSET
     if timestamp_ms < 0:
         return NO_OFFSET
-    for segment in log.segments.all():
-        if segment.max_timestamp()[0] >= timestamp_ms and segment.base_offset < upto_offset:
+    following: Segment | None = log.segments.first
+    while following is not None and following.base_offset < upto_offset:
+        segment = following
+        if segment.max_timestamp()[0] >= timestamp_ms:
             found = yield from _first_record_in(log, segment, timestamp_ms, upto_offset, decompress)
             if found is not None:
                 return found
+        # Retired meanwhile: of the cleaned segment that has taken its place there may be more.
+        following = log.segments.holding(segment.base_offset) if segment.is_retired else log.segments.after(segment)
     return NO_OFFSET
 
 
 def _first_record_in(
     log: PartitionLog, segment: Segment, timestamp_ms: int, upto_offset: int, decompress: Decompress
 ) -> Generator[LookupEffect, bytes, OffsetAtTimestamp | None]:
-    """The first record of `segment` at or after `timestamp_ms`, if there is one below `upto_offset`."""
-    position = segment.offset_index.position_before(segment.time_index.offset_before(timestamp_ms))
+    """The first record of `segment` at or after `timestamp_ms`, if there is one below `upto_offset`.
+
+    The log start may move while this waits, and the segment be retired: its file is held for that.
+    """
+    from_offset = log.log_start_offset
+    file = segment.file
+    position = segment.offset_index.position_before(max(segment.time_index.offset_before(timestamp_ms), from_offset))
     end = min(segment.byte_count, log.written_position - segment.start_position)
     data, data_position = b"", position
     while position + HEADER_BYTES <= end:
         index = position - data_position
         if index + HEADER_BYTES > len(data):
             data, data_position = (
-                (yield ReadEffect(log, segment.file, position, min(SCAN_BYTES, end - position))),
+                (yield ReadEffect(log, file, position, min(SCAN_BYTES, end - position))),
                 position,
             )
             index = 0
@@ -84,13 +93,14 @@ def _first_record_in(
         header = parse_header(data, index)
         if header.base_offset >= upto_offset or not HEADER_BYTES <= header.size_bytes <= end - position:
             return None
-        if header.max_timestamp >= timestamp_ms:
+        if header.max_timestamp >= timestamp_ms and header.last_offset >= from_offset:
             if header.is_log_append_time:
-                return OffsetAtTimestamp(header.max_timestamp, header.base_offset, header.partition_leader_epoch)
+                found_offset = max(header.base_offset, from_offset)
+                return OffsetAtTimestamp(header.max_timestamp, found_offset, header.partition_leader_epoch)
             batch = data[index : index + header.size_bytes]
             if len(batch) < header.size_bytes:
-                batch = yield ReadEffect(log, segment.file, position, header.size_bytes)
-            search = FindRecordEffect(log, header, batch, timestamp_ms, decompress)
+                batch = yield ReadEffect(log, file, position, header.size_bytes)
+            search = FindRecordEffect(log, header, batch, timestamp_ms, from_offset, decompress)
             yield search
             if search.found is not None:
                 return search.found if search.found.offset < upto_offset else None

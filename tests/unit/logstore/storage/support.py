@@ -32,7 +32,12 @@ def batch(
 
 
 def reopen(
-    disk: Disk, config: TopicConfig | None = None, *, recovery_point: int = 0, shut_down_cleanly: bool = False
+    disk: Disk,
+    config: TopicConfig | None = None,
+    *,
+    recovery_point: int = 0,
+    shut_down_cleanly: bool = False,
+    log_start_offset: int = 0,
 ) -> OpenedLog:
     disk.make_directory("/data")
     disk.make_directory(DIRECTORY)
@@ -43,6 +48,7 @@ def reopen(
         config or TopicConfig(),
         recovery_point=recovery_point,
         shut_down_cleanly=shut_down_cleanly,
+        log_start_offset=log_start_offset,
     )
 
 

@@ -1,0 +1,96 @@
+"""AlterReplicaLogDirs, API key 34, versions 1 to 2 (KIP-113).
+
+- Moves replicas of one broker between its log directories: of the broker whose own port the client came to. Answered
+  when the moves are taken up; DescribeLogDirs tells how far they are.
+- A client that came to the bootstrap address (with `advertised.address.policy=shared` all do) names the broker in the
+  path, as DescribeLogDirs tells it: `2:/var/lib/barnabas`. Any other path is LOG_DIR_NOT_FOUND there.
+- Of the logstore: LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, REPLICA_NOT_AVAILABLE for a replica that it does not have.
+- An unknown topic or partition is UNKNOWN_TOPIC_OR_PARTITION. One named twice goes where it was named last.
+- A broker that can't be asked is BROKER_NOT_AVAILABLE; one whose answer is lost or late is REQUEST_TIMED_OUT: the moves
+  may have been taken up, and asking again does no harm.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from barnabas.cluster import administration as contract
+from barnabas.cluster.administration import AdministrationResponse, ReplicaMove
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
+from services.gateway.core.connection import Connection
+from services.gateway.core.log_dir_paths import parse_path_in_cluster
+from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
+
+
+class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPartitionResult]):
+    __slots__ = ("response",)
+
+    UNREACHED = ErrorCode.BROKER_NOT_AVAILABLE
+    LOST = ErrorCode.REQUEST_TIMED_OUT
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.response: AlterReplicaLogDirsResponse = AlterReplicaLogDirsResponse()
+
+    def request_of(self, queries: list[ReplicaMove]) -> contract.AlterReplicaLogDirsRequest:
+        return contract.AlterReplicaLogDirsRequest(queries)
+
+    def fill(
+        self,
+        questions: list[Question[ReplicaMove, AlterReplicaLogDirPartitionResult]],
+        answer: AdministrationResponse,
+    ) -> None:
+        assert isinstance(answer, contract.AlterReplicaLogDirsResponse)
+        for question, error_code in zip(questions, answer.error_codes, strict=False):
+            question.result.error_code = error_code
+
+    def complete(self) -> None:
+        self.connection.processor.requests.respond(self, self.response)
+
+
+def start(slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> None:
+    processor, context = slot.connection.processor, slot.connection.context
+    is_allowed = authorize(context, Operation.ALTER, CLUSTER)
+    for topic, paths in _paths_by_topic(request).items():
+        results: list[AlterReplicaLogDirPartitionResult] = []
+        slot.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
+        for partition, path in paths.items():
+            result = AlterReplicaLogDirPartitionResult(partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            results.append(result)
+            if is_allowed:
+                _add(slot, topic, partition, path, result)
+    slot.ask(processor.config.read_wait_ms_max)
+
+
+def _paths_by_topic(request: AlterReplicaLogDirsRequest) -> dict[str, dict[int, str]]:
+    paths: dict[str, dict[int, str]] = {}
+    for log_dir in request.dirs:
+        for topic in log_dir.topics:
+            of_topic = paths.setdefault(topic.name, {})
+            for partition in topic.partitions:
+                of_topic[partition] = log_dir.path
+    return paths
+
+
+def _add(
+    slot: PendingAlterReplicaLogDirs, topic: str, partition: int, path: str, result: AlterReplicaLogDirPartitionResult
+) -> None:
+    """Ask the broker that is meant, or note the error that needs no question."""
+    node_id = slot.connection.context.node_id
+    place = parse_path_in_cluster(path) if node_id == ANY_NODE else (node_id, path)
+    if leader_of(slot.connection.processor.image, topic, partition) is None:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif place is None:
+        result.error_code = ErrorCode.LOG_DIR_NOT_FOUND
+    else:
+        node_id, path = place
+        result.error_code = slot.LOST
+        slot.add(node_id, ReplicaMove(topic, partition, path), result)

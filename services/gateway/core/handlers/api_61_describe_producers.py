@@ -1,0 +1,92 @@
+"""DescribeProducers, API key 61, version 0 (KIP-664).
+
+- The producers that the leader's logstore knows of each partition, with the sequence, time and transaction of their
+  last batch; in the order in which it came to know them.
+- An illegal name is INVALID_TOPIC_EXCEPTION, an unknown topic or partition UNKNOWN_TOPIC_OR_PARTITION. A leader that
+  can't be asked is NOT_LEADER_OR_FOLLOWER, one that does not answer in 30 s REQUEST_TIMED_OUT.
+
+Deviations: a partition named twice is answered once. Each answer may be large, and a small request for the same one
+many times must not become a response that no memory holds.
+"""
+
+from __future__ import annotations
+
+from barnabas.cluster import administration as contract
+from barnabas.cluster.administration import AdministrationResponse, TopicIdPartition
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.connection import Connection
+from services.gateway.core.error_messages import error_message
+from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
+from services.gateway.core.topic_names import is_legal_topic_name
+
+
+class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]):
+    __slots__ = ("response",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.response: DescribeProducersResponse = DescribeProducersResponse()
+
+    def request_of(self, queries: list[TopicIdPartition]) -> contract.DescribeProducersRequest:
+        return contract.DescribeProducersRequest(queries)
+
+    def fill(
+        self, questions: list[Question[TopicIdPartition, PartitionResponse]], answer: AdministrationResponse
+    ) -> None:
+        assert isinstance(answer, contract.DescribeProducersResponse)
+        for question, told in zip(questions, answer.partitions, strict=False):
+            question.result.error_code = told.error_code
+            question.result.active_producers = [
+                ProducerState(
+                    producer.producer_id,
+                    producer.producer_epoch,
+                    producer.last_sequence,
+                    producer.last_timestamp_ms,
+                    producer.coordinator_epoch,
+                    producer.transaction_first_offset,
+                )
+                for producer in told.producers
+            ]
+
+    def complete(self) -> None:
+        for topic in self.response.topics:
+            for partition in topic.partitions:
+                error = partition.error_code
+                partition.error_message = error_message(error) if error else None
+        self.connection.processor.requests.respond(self, self.response)
+
+
+def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> None:
+    processor = slot.connection.processor
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        results: list[PartitionResponse] = []
+        slot.response.topics.append(TopicResponse(topic.name, results))
+        error = _topic_error(slot, topic.name)
+        for partition in dict.fromkeys(topic.partition_indexes):
+            result = PartitionResponse(partition, error)
+            results.append(result)
+            known = leader_of(processor.image, topic.name, partition)
+            if not error and known is None:
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif not error and known is not None:
+                topic_id, leader = known
+                result.error_code = slot.LOST
+                slot.add(leader, TopicIdPartition(topic_id, partition), result)
+    slot.ask(processor.config.read_wait_ms_max)
+
+
+def _topic_error(slot: PendingDescribeProducers, topic: str) -> ErrorCode:
+    if not is_legal_topic_name(topic):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic)):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE

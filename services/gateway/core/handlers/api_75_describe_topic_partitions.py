@@ -1,0 +1,96 @@
+"""DescribeTopicPartitions, API key 75, version 0 (KIP-966).
+
+- Topics in the order of their names, all or those asked for, each from its first partition; the first of the page from
+  the cursor's. At most `response_partition_limit` partitions, and `max.request.partition.size.limit` (2,000), at least
+  one; where that ends the page, `next_cursor` is the first partition that is missing.
+- The cursor's topic has to be among those asked for, and its partition 0 or more: INVALID_REQUEST for all otherwise.
+  Topics before the cursor are left out.
+- An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal name INVALID_TOPIC_EXCEPTION; both count for nothing.
+- From the gateway's own image: the leader is −1 where there is none alive; replicas that are not alive are offline.
+
+Deviations: eligible leader replicas are always empty, as nobody keeps them; authorized operations are never told
+(−2147483648, "not asked for") until ACLs exist.
+"""
+
+from __future__ import annotations
+
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import NO_LEADER, PartitionMetadata
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from barnabas.wire.primitives import ZERO_UUID
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.slots import Slot
+from services.gateway.core.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+
+
+def start(slot: Slot, request: DescribeTopicPartitionsRequest) -> None:
+    processor, context = slot.connection.processor, slot.connection.context
+    asked = {topic.name: None for topic in request.topics}
+    cursor = request.cursor
+    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
+        error = ErrorCode.INVALID_REQUEST
+        topics = [_without_partitions(topic.name, error) for topic in request.topics]
+        processor.requests.respond(slot, DescribeTopicPartitionsResponse(topics=topics))
+        return
+    first_topic = "" if cursor is None else cursor.topic_name
+    names = [name for name in sorted(asked or processor.image.topics_by_name) if name >= first_topic]
+    allowed = [name for name in names if authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name))]
+    limit = max(1, min(request.response_partition_limit, processor.config.request_partitions_max))
+    response = _page(processor.image, allowed, cursor, limit)
+    if asked:
+        denied = sorted(set(names).difference(allowed))
+        response.topics += [_without_partitions(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in denied]
+    processor.requests.respond(slot, response)
+
+
+def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: int) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    partitions_left = limit
+    for name in names:
+        if partitions_left == 0:
+            response.next_cursor = Cursor(name, 0)
+            break
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            is_legal = is_legal_topic_name(name)
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal else ErrorCode.INVALID_TOPIC_EXCEPTION
+            response.topics.append(_without_partitions(name, error))
+            continue
+        known = list(image.partitions_by_topic_id[topic.topic_id].values())
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        end = min(len(known), first + partitions_left)
+        told = [_partition(image, partition) for partition in known[first:end]]
+        is_internal = name in INTERNAL_TOPICS
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(ErrorCode.NONE, name, topic.topic_id, is_internal, told)
+        )
+        if end < len(known):
+            response.next_cursor = Cursor(name, end)
+            break
+        partitions_left -= len(told)
+    return response
+
+
+def _partition(image: ClusterImage, partition: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        ErrorCode.NONE,
+        partition.partition,
+        partition.leader if partition.leader in image.brokers else NO_LEADER,
+        partition.leader_epoch,
+        partition.replicas,
+        partition.in_sync_replicas,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=[replica for replica in partition.replicas if replica not in image.brokers],
+    )
+
+
+def _without_partitions(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error, name, ZERO_UUID, name in INTERNAL_TOPICS)

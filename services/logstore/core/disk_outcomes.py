@@ -1,0 +1,122 @@
+"""What comes of effects: to whom an outcome goes, and how far the damage of a failure reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from barnabas.ports.disk import DiskError, DiskErrorKind
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.appends import Appends
+from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.directories import Directories
+from services.logstore.core.housekeeping import Housekeeping
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import Partition
+from services.logstore.core.queries import Queries
+from services.logstore.core.reads import Reads
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.retention import Retention
+from services.logstore.core.storage.effects import (
+    DeleteDirectoryEffect,
+    DeleteFilesEffect,
+    FindRecordEffect,
+    FlushEffect,
+    ReadEffect,
+    ReplaceEffect,
+    RetireEffect,
+    StorageEffect,
+    WriteEffect,
+)
+from services.logstore.core.watches import Watches
+
+
+class DiskOutcomes:
+    def __init__(
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        checkpoints: Checkpoints,
+        housekeeping: Housekeeping,
+        retention: Retention,
+        appends: Appends,
+        reads: Reads,
+        queries: Queries,
+        watches: Watches,
+        outbox: Outbox,
+        fail_pending: Callable[[Partition, ErrorCode], None],
+    ) -> None:
+        """`fail_pending` answers everything unanswered of a partition at once, with one error."""
+        self._replicas = replicas
+        self._directories = directories
+        self._checkpoints = checkpoints
+        self._housekeeping = housekeeping
+        self._retention = retention
+        self._appends = appends
+        self._reads = reads
+        self._queries = queries
+        self._watches = watches
+        self._outbox = outbox
+        self._fail_pending = fail_pending
+
+    def on_done(self, effect: StorageEffect, data: bytes) -> None:
+        """An effect has been carried out: the bytes of a read, nothing of the others."""
+        match effect:
+            case WriteEffect():
+                self._appends.on_written(effect)
+            case ReadEffect():
+                if not self._reads.on_bytes(effect, data):
+                    self._queries.on_done(effect, data)
+                self.act_on_failures()
+            case FindRecordEffect():
+                self._queries.on_done(effect, data)
+                self.act_on_failures()
+            case FlushEffect():
+                self._housekeeping.on_flushed(effect)
+                self._appends.on_flushed(effect.log)
+            case ReplaceEffect():
+                self._checkpoints.on_replaced(effect)
+            case RetireEffect():
+                self._retention.on_retired(effect)
+            case DeleteFilesEffect() | DeleteDirectoryEffect():
+                pass
+            case _:
+                assert_never(effect)
+
+    def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
+        match effect:
+            case WriteEffect() | ReadEffect() | FlushEffect() | RetireEffect():
+                is_hosted = effect.log in self._replicas.by_log
+                if not is_hosted:
+                    effect.log.fail(error)
+                # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
+                if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
+                    self._replicas.disk_failed(effect.log, error)
+            case FindRecordEffect():
+                raise AssertionError("a batch that has been read is opened without the disk")
+            case ReplaceEffect():
+                self._checkpoints.on_failed(effect)
+                self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
+            case DeleteFilesEffect():
+                self._replicas.disk_failures.append((effect.log_directory, error))
+            case DeleteDirectoryEffect():
+                self._replicas.disk_failures.append((effect.path.rpartition("/")[0], error))
+            case _:
+                assert_never(effect)
+        self.act_on_failures()
+
+    def act_on_failures(self) -> None:
+        """Take directories offline in which something failed, and with them every partition that they hold."""
+        failures = self._replicas.disk_failures
+        while failures:
+            path, error = failures.pop(0)
+            logs = self._directories.go_offline(path, error)
+            if logs is None:
+                continue
+            self._outbox.report_offline(path, error)
+            for log in logs:
+                partition = self._replicas.by_log.get(log)
+                if partition is not None:
+                    partition.fail()
+                    self._fail_pending(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                    self._watches.changed(partition)

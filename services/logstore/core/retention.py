@@ -1,0 +1,107 @@
+"""Retention: every log is looked at each `log.retention.check.interval.ms`, and what its time is over for goes.
+
+The files of a segment are renamed at once, which takes them out of the log for good, and removed
+`file.delete.delay.ms` later, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from barnabas.ports.disk import DiskError
+from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import Partition
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.effects import DeleteFilesEffect, RetireEffect
+from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.watches import Watches
+
+# A look at a log costs some microseconds, and a look into a file now and then.
+LOGS_PER_TICK = 128
+# Kafka's initial delay: a logstore that is started has more urgent things to do.
+FIRST_CHECK_MS_MAX = 30_000
+
+
+class Retention:
+    def __init__(
+        self,
+        replicas: Replicas,
+        checkpoints: Checkpoints,
+        watches: Watches,
+        outbox: Outbox,
+        check_interval_ms: int,
+    ) -> None:
+        self._replicas = replicas
+        self._checkpoints = checkpoints
+        self._watches = watches
+        self._outbox = outbox
+        self._check_interval_ms = check_interval_ms
+        self._now_ms = 0
+        self._due_ms = -1
+        self._to_check: deque[Partition] = deque()
+        # Logs with retired segments whose files still have their names; a dict for its order.
+        self._retiring: dict[PartitionLog, None] = {}
+        self._deletions: deque[tuple[int, DeleteFilesEffect]] = deque()
+
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        self._now_ms = now_ms
+        if self._due_ms < 0:
+            self._due_ms = now_ms + min(self._check_interval_ms, FIRST_CHECK_MS_MAX)
+        if now_ms >= self._due_ms and not self._to_check:
+            self._due_ms = now_ms + self._check_interval_ms
+            self._to_check.extend(self._replicas.by_key.values())
+        for _ in range(min(len(self._to_check), LOGS_PER_TICK)):
+            self.check(self._to_check.popleft(), wall_ms)
+        for log in list(self._retiring):
+            self.go_on(log)
+        self._delete(now_ms)
+
+    def check_soon(self, partition: Partition) -> None:
+        """Before all others, by the next tick: somebody has deleted records, perhaps to make room."""
+        self._to_check.appendleft(partition)
+
+    def check(self, partition: Partition, wall_ms: int) -> None:
+        """Apply retention to one partition now."""
+        log = partition.log
+        if not partition.online or self._replicas.by_log.get(log) is not partition:
+            return
+        try:
+            if log.apply_retention(partition.high_watermark, wall_ms):
+                self._retiring[log] = None
+                self.log_start_moved(partition)
+                self.go_on(log)
+        except DiskError as error:
+            self._replicas.disk_failed(log, error)
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """By retention or by DeleteRecords: whoever watches is told, and it is written down in time."""
+        self._watches.changed(partition)
+        self._checkpoints.log_start_moved(partition.log)
+
+    def go_on(self, log: PartitionLog) -> None:
+        """Rename what is left to rename, as soon as no flush is under way."""
+        if log not in self._retiring:
+            return
+        effect = log.take_retirement()
+        if effect is not None:
+            del self._retiring[log]
+            self._outbox.add_effect(effect)
+        elif log.error is not None or log not in self._replicas.by_log:
+            del self._retiring[log]
+
+    def on_retired(self, effect: RetireEffect) -> None:
+        """The files are out of the log's way; they are removed after file.delete.delay.ms."""
+        log = effect.log
+        log.on_retired(effect)
+        removal = DeleteFilesEffect(effect.directory.rpartition("/")[0], effect.retired_paths)
+        self._deletions.append((self._now_ms + log.config.file_delete_delay_ms, removal))
+
+    def _delete(self, now_ms: int) -> None:
+        waiting = deque[tuple[int, DeleteFilesEffect]]()
+        for due_ms, effect in self._deletions:
+            if due_ms <= now_ms:
+                self._outbox.add_effect(effect)
+            else:
+                waiting.append((due_ms, effect))
+        self._deletions = waiting

@@ -1,0 +1,99 @@
+"""The beginning of a log: it moves forward by DeleteRecords and by retention, and whole segments below it go.
+
+What holds after a crash is what holds in Kafka. The log start is written down now and then
+(`log-start-offset-checkpoint`), not with each move, since an operator also deletes records to make room on a full disk,
+where nothing more can be written. So after a crash it may be back where it was at the last checkpoint, or at the first
+segment that is still there: records whose deletion was answered may be seen again, never records with a gap between
+them, as the files of each segment are gone for good before those of the next one are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from services.logstore.core.storage.log import PartitionLog
+
+UPTO_HIGH_WATERMARK = -1
+DELETE = "delete"
+
+# (segment, the one after it) → whether its time is over.
+_IsOver = Callable[[Segment, Segment | None], bool]
+
+
+def delete_records(log: PartitionLog, offset: int, high_watermark: int) -> int | ErrorCode:
+    """Move the log start to `offset`; where it is now, which may be further on already."""
+    if log.error is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if DELETE not in log.config.cleanup_policy.split(","):
+        return ErrorCode.POLICY_VIOLATION
+    wanted = high_watermark if offset == UPTO_HIGH_WATERMARK else offset
+    if not 0 <= wanted <= high_watermark:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    move_log_start(log, wanted)
+    return log.log_start_offset
+
+
+def move_log_start(log: PartitionLog, offset: int) -> None:
+    """Never back. What is before it is not in the log any more, whether its files are gone or not."""
+    if offset > log.log_start_offset:
+        log.log_start_offset = offset
+        log.leader_epochs.trim_to(offset)
+
+
+def apply_retention(log: PartitionLog, high_watermark: int, wall_ms: int) -> bool:
+    """Take away the segments whose time is over, oldest first (Kafka's deleteOldSegments); whether there were any.
+
+    Only what is below the high watermark. What is below the log start goes whatever the topic's policy says. Raises
+    DiskError.
+    """
+    retired = _retire(log, high_watermark, _below_log_start(log))
+    if DELETE in log.config.cleanup_policy.split(","):
+        retired += _retire(log, high_watermark, _past_size(log))
+        retired += _retire(log, high_watermark, _past_time(log, wall_ms))
+    return retired > 0
+
+
+def _below_log_start(log: PartitionLog) -> _IsOver:
+    return lambda segment, following: following is not None and following.base_offset <= log.log_start_offset
+
+
+def _past_size(log: PartitionLog) -> _IsOver:
+    """Segments that are not needed for the rest to hold retention.bytes."""
+    excess_bytes = -1 if log.config.retention_bytes < 0 else log.byte_count - log.config.retention_bytes
+
+    def is_over(segment: Segment, following: Segment | None) -> bool:
+        nonlocal excess_bytes
+        if excess_bytes <= 0 or segment.byte_count > excess_bytes:
+            return False
+        excess_bytes -= segment.byte_count
+        return True
+
+    return is_over
+
+
+def _past_time(log: PartitionLog, wall_ms: int) -> _IsOver:
+    """By the largest timestamp, also one in the future: clients own their clocks."""
+    retention_ms = log.config.retention_ms
+    return lambda segment, following: retention_ms >= 0 and wall_ms - log.latest_time_of(segment) > retention_ms
+
+
+def _retire(log: PartitionLog, high_watermark: int, is_over: _IsOver) -> int:
+    segments = log.segments.all()
+    count = 0
+    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        end_offset = log.next_offset if following is None else following.base_offset
+        is_empty_active = following is None and segment.byte_count == 0
+        if high_watermark < end_offset or is_empty_active or not is_over(segment, following):
+            break
+        count += 1
+    if count == len(segments) and not log.try_to_roll():
+        # The offsets of a log live on in the name of its active segment: another one has to be there first.
+        count -= 1
+    if count:
+        log.retire_segments(count)
+    return count

@@ -1,0 +1,30 @@
+"""The targets by name; each lives in the module of its name as `TARGET`, imported when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from tests.fuzz.target import Target
+
+NAMES: Final = (
+    "requests",
+    "responses",
+    "headers",
+    "frames",
+    "records",
+    "decompression",
+    "message_sets",
+    "batches",
+    "recovery",
+    "checkpoints",
+    "channel",
+    "gateway",
+    "cluster_keys",
+    "config",
+)
+
+
+def load(name: str) -> Target:
+    target: Target = import_module(f"tests.fuzz.targets.{name}").TARGET
+    return target

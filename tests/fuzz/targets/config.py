@@ -1,0 +1,66 @@
+"""Configuration files of the services: the first byte picks the service, the rest is a properties file.
+
+Keys and values are read whatever they are; what a service can't use raises ConfigError, one line, and nothing else.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+import msgspec
+
+from barnabas.runtime.config import ConfigError, build_config, parse_properties
+from services.controller.shell.config import ControllerConfig
+from services.gateway.shell.config import GatewayProperties
+from services.logstore.shell.config import LogstoreSettings
+from services.purgatory.shell.config import PurgatoryConfig
+from tests.fuzz.target import Target
+
+_STRUCTS: Final[tuple[type[msgspec.Struct], ...]] = (
+    ControllerConfig,
+    GatewayProperties,
+    LogstoreSettings,
+    PurgatoryConfig,
+)
+_VALUES: Final = (
+    "",
+    "1",
+    "-1",
+    "0",
+    "true",
+    "a:1",
+    "A://h:1,B://:2",
+    "é",
+    "99999999999999999999",
+    "1.5",
+    "a\\\n  b",
+    "\\u00e9",
+)
+
+
+def check(data: bytes) -> None:
+    if not data:
+        return
+    try:
+        text = data[1:].decode()
+    except UnicodeDecodeError:
+        return
+    properties = parse_properties(text)
+    struct_type = _STRUCTS[data[0] % len(_STRUCTS)]
+    try:
+        build_config(struct_type, {key: (value, "file") for key, value in properties.items()})
+    except ConfigError:
+        pass
+
+
+def build(random: Random) -> bytes:
+    number = random.randrange(len(_STRUCTS))
+    keys = [field.encode_name.replace("_", ".") for field in msgspec.structs.fields(_STRUCTS[number])]
+    lines = ["# comment", "! another", ""]
+    for _ in range(random.randint(1, 6)):
+        lines.append(random.choice(keys) + random.choice(("=", ":", " ", " = ")) + random.choice(_VALUES))
+    return bytes([number]) + random.choice(("\n", "\r\n")).join(lines).encode()
+
+
+TARGET = Target("config", check, build)

@@ -1,0 +1,38 @@
+"""Requests and responses as real clients and Apache Kafka 4.3.0 exchanged them, one of each client, key and version.
+
+`frames.txt` has them: client, API key, version, request and response in hex, each frame without its size. Where Kafka's
+jars are (`make peer`) and kcat is on PATH, `python -m tests.unit.wire.recorded` records them anew.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+FRAMES_FILE = Path(__file__).parent / "frames.txt"
+
+
+class Exchange(NamedTuple):
+    client: str
+    api_key: int
+    version: int
+    request: bytes
+    response: bytes
+    """Empty where there was none: Produce with acks=0."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.client}-{self.api_key}-v{self.version}"
+
+    def line(self) -> str:
+        return f"{self.client} {self.api_key} {self.version} {self.request.hex()} {self.response.hex()}".rstrip() + "\n"
+
+
+def exchanges() -> list[Exchange]:
+    found = []
+    for line in FRAMES_FILE.read_text().splitlines():
+        client, api_key, version, request, *response = line.split()
+        found.append(
+            Exchange(client, int(api_key), int(version), bytes.fromhex(request), bytes.fromhex("".join(response)))
+        )
+    return found
