@@ -6,10 +6,19 @@ from dataclasses import dataclass, field
 
 from barnabas.channel.assembly import split_read_result
 from barnabas.channel.credits import CreditPool
-from barnabas.channel.messages import ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
+from barnabas.channel.messages import (
+    ExchangeResponse,
+    ReadPiece,
+    ReadResponse,
+    ReplicaPiece,
+    ReplicateRequest,
+    ReplicateResponse,
+    WatchResponse,
+)
 from barnabas.cluster.administration import AdministrationResponse
-from barnabas.cluster.messages import ControlResponse
+from barnabas.cluster.messages import AlterPartitionRequest, ControlResponse
 from barnabas.ports.disk import DiskError
+from services.logstore.core.partition import Partition
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.streams import ExchangeStream, ReadStream, WatchStream
 
@@ -26,6 +35,11 @@ class Outgoing:
     watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
     controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
     administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
+    replica_responses: list[tuple[int, ReplicateResponse]] = field(default_factory=list)
+    replica_requests: list[tuple[int, ReplicateRequest]] = field(default_factory=list)
+    """By the leader's node id."""
+    alter_partition: AlterPartitionRequest | None = None
+    replication_problems: list[str] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
 
@@ -40,7 +54,11 @@ class Outbox:
         "_exchanges",
         "_offline",
         "_reads",
+        "_replica_requests",
+        "_replica_responses",
+        "_replication_problems",
         "_watches",
+        "alter_partition",
     )
 
     def __init__(self, credit_pool: CreditPool) -> None:
@@ -51,6 +69,11 @@ class Outbox:
         self._watches: list[WatchStream] = []
         self._controls: list[tuple[int, ControlResponse]] = []
         self._administration: list[tuple[int, AdministrationResponse]] = []
+        self._replica_responses: list[tuple[int, ReplicateResponse]] = []
+        self._replica_requests: list[tuple[int, ReplicateRequest]] = []
+        self.alter_partition: AlterPartitionRequest | None = None
+        """This turn's request to the controller."""
+        self._replication_problems: list[str] = []
         self._closes: list[tuple[int, str]] = []
         self._offline: list[tuple[str, DiskError]] = []
 
@@ -86,6 +109,18 @@ class Outbox:
     def answer_administration(self, call_id: int, response: AdministrationResponse) -> None:
         self._administration.append((call_id, response))
 
+    def add_replica_response(self, stream_id: int, response: ReplicateResponse) -> None:
+        self._replica_responses.append((stream_id, response))
+
+    def add_replica_pieces(self, stream_id: int, pieces: list[ReplicaPiece]) -> None:
+        self._replica_responses += [(stream_id, ReplicateResponse(piece=piece)) for piece in pieces]
+
+    def add_replica_request(self, leader_id: int, request: ReplicateRequest) -> None:
+        self._replica_requests.append((leader_id, request))
+
+    def report_replication_problem(self, partition: Partition, problem: str) -> None:
+        self._replication_problems.append(f"{partition.topic}-{partition.partition}: {problem}")
+
     def close(self, stream_id: int, reason: str) -> None:
         self._closes.append((stream_id, reason))
 
@@ -99,9 +134,18 @@ class Outbox:
     def take_outgoing(self) -> Outgoing:
         """Everything to be said now, with the credit that has come free."""
         outgoing = Outgoing(
-            controls=self._controls, administration=self._administration, closes=self._closes, offline=self._offline
+            controls=self._controls,
+            administration=self._administration,
+            replica_responses=self._replica_responses,
+            replica_requests=self._replica_requests,
+            alter_partition=self.alter_partition,
+            replication_problems=self._replication_problems,
+            closes=self._closes,
+            offline=self._offline,
         )
         self._controls, self._administration, self._closes, self._offline = [], [], [], []
+        self._replica_responses, self._replica_requests, self._replication_problems = [], [], []
+        self.alter_partition = None
         for stream in self._exchanges:
             response, stream.response = stream.response, None
             if stream.closed or response is None:
