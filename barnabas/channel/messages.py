@@ -26,6 +26,12 @@ class Append:
 
 
 @dataclass(slots=True)
+class RecordError:
+    batch_index: int
+    message: str
+
+
+@dataclass(slots=True)
 class AppendResult:
     request_id: int
     error_code: int = 0
@@ -37,6 +43,7 @@ class AppendResult:
     required_offset: int = -1
     committed: bool = False
     error_message: str = ""
+    record_errors: list[RecordError] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -6,12 +6,8 @@ Why by hand: protobuf objects copy on every read and refuse memoryview; 1 MB cos
 
 from __future__ import annotations
 
-from barnabas.channel.packing_exchange import (
-    pack_exchange_request,
-    pack_exchange_response,
-    scan_exchange_request,
-    scan_exchange_response,
-)
+from barnabas.channel.packing_exchange import pack_exchange_request, scan_exchange_request
+from barnabas.channel.packing_exchange_results import pack_exchange_response, scan_exchange_response
 from barnabas.channel.packing_park import (
     pack_park_request,
     pack_park_response,

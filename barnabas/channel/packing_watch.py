@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.channel.messages import WatchedPartition, WatchRequest, WatchResponse
-from barnabas.channel.packing_exchange import pack_partition_state, scan_partition_state
+from barnabas.channel.packing_partition_state import pack_partition_state, scan_partition_state
 from barnabas.channel.packing_primitives import (
     bytes_field,
     long_varint,

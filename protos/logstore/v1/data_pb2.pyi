@@ -221,6 +221,7 @@ class AppendResult(_message.Message):
     REQUIRED_OFFSET_FIELD_NUMBER: _builtins.int
     COMMITTED_FIELD_NUMBER: _builtins.int
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
+    RECORD_ERRORS_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     error_code: _builtins.int
     base_offset: _builtins.int
@@ -236,6 +237,10 @@ class AppendResult(_message.Message):
     committed: _builtins.bool
     """True when the high watermark is there already."""
     error_message: _builtins.str
+    @_builtins.property
+    def record_errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecordError]:
+        """With INVALID_RECORD and INVALID_TIMESTAMP: the records that are to blame, the first hundred of them (KIP-467)."""
+
     def __init__(
         self,
         *,
@@ -249,14 +254,38 @@ class AppendResult(_message.Message):
         required_offset: _builtins.int = ...,
         committed: _builtins.bool = ...,
         error_message: _builtins.str = ...,
+        record_errors: _abc.Iterable[Global___RecordError] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_offset", b"base_offset", "committed", b"committed", "error_code", b"error_code", "error_message", b"error_message", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_append_time_ms", b"log_append_time_ms", "log_start_offset", b"log_start_offset", "request_id", b"request_id", "required_offset", b"required_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_offset", b"base_offset", "committed", b"committed", "error_code", b"error_code", "error_message", b"error_message", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_append_time_ms", b"log_append_time_ms", "log_start_offset", b"log_start_offset", "record_errors", b"record_errors", "request_id", b"request_id", "required_offset", b"required_offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendResult: _TypeAlias = AppendResult  # noqa: Y015
+
+@_typing.final
+class RecordError(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_INDEX_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    batch_index: _builtins.int
+    """Of the record in its batch, from 0."""
+    message: _builtins.str
+    def __init__(
+        self,
+        *,
+        batch_index: _builtins.int = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_index", b"batch_index", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RecordError: _TypeAlias = RecordError  # noqa: Y015
 
 @_typing.final
 class OffsetQuery(_message.Message):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from barnabas.channel.messages import AppendResult, Completion, Outcome, ProduceCondition, StateAnswer
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from barnabas.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
+from barnabas.wire.messages.produce import BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
 from services.gateway.core.appends import UNSENT, PendingAppend
 from services.gateway.core.queries import PendingStateQuery
 from services.gateway.core.slots import ResponseKind, Slot
@@ -73,6 +73,9 @@ class PendingProduce(Slot):
                     append.topic_id, append.partition, result.leader_id, result.leader_epoch
                 )
             self._fail(append, result.error_code, result.error_message or None)
+            response.record_errors = [
+                BatchIndexAndErrorMessage(error.batch_index, error.message) for error in result.record_errors
+            ]
             response.log_start_offset = result.log_start_offset
         self.unanswered -= 1
         if self.unanswered == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.channel.messages import Credit
+from barnabas.channel.messages import Credit, RecordError
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -333,3 +333,19 @@ def test_no_credit_until_the_deadline_is_a_timeout() -> None:
     assert not client.is_paused
     world.logstore.grant(10, 1 << 21)
     assert not world.logstore.appends
+
+
+def test_the_records_that_a_leader_names_are_named_to_the_client() -> None:
+    world = World()
+    client = world.client()
+    client.produce()
+    errors = [RecordError(0, "no key"), RecordError(7, "no key either")]
+    world.logstore.append_result(
+        error_code=ErrorCode.INVALID_RECORD, error_message="One or more records", record_errors=errors
+    )
+    (response,) = client.answers[0].responses[0].partition_responses
+    assert (response.error_code, response.error_message) == (ErrorCode.INVALID_RECORD, "One or more records")
+    assert [(each.batch_index, each.batch_index_error_message) for each in response.record_errors] == [
+        (0, "no key"),
+        (7, "no key either"),
+    ]

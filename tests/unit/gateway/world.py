@@ -35,6 +35,7 @@ from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.config import GatewayConfig, Listener
 from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel, LogstoreCall
@@ -290,10 +291,11 @@ class World:
         self.processor.metadata_updated(replace(update, **changes), self.now_ms)
         self.turn()
 
-    def client(self) -> Client:
+    def client(self, node_id: int = ANY_NODE) -> Client:
+        """A connection that came to the bootstrap port, or to a broker's own."""
         client = Client(self, len(self.clients) + 1)
         self.clients[client.connection_id] = client
-        self.processor.connection_opened(client.connection_id, "PLAINTEXT", "10.0.0.1:5000", self.now_ms)
+        self.processor.connection_opened(client.connection_id, "PLAINTEXT", "10.0.0.1:5000", self.now_ms, node_id)
         return client
 
     def convert(self, elapsed_ms: float = 3.0) -> None:

@@ -19,6 +19,7 @@ from services.gateway.core.handlers import (
     api_18_api_versions,
     api_19_create_topics,
     api_20_delete_topics,
+    api_21_delete_records,
     api_22_init_producer_id,
     api_23_offset_for_leader_epoch,
     api_60_describe_cluster,
@@ -53,6 +54,7 @@ HANDLERS: Final[dict[int, Handler]] = {
         (ApiKey.API_VERSIONS, Slot, api_18_api_versions.start),
         (ApiKey.CREATE_TOPICS, api_19_create_topics.PendingCreateTopics, api_19_create_topics.start),
         (ApiKey.DELETE_TOPICS, api_20_delete_topics.PendingDeleteTopics, api_20_delete_topics.start),
+        (ApiKey.DELETE_RECORDS, api_21_delete_records.PendingDeleteRecords, api_21_delete_records.start),
         (ApiKey.INIT_PRODUCER_ID, api_22_init_producer_id.PendingInitProducerId, api_22_init_producer_id.start),
         (
             ApiKey.OFFSET_FOR_LEADER_EPOCH,
