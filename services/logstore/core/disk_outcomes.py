@@ -9,6 +9,7 @@ from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.appends import Appends
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.directories import Directories
 from services.logstore.core.housekeeping import Housekeeping
 from services.logstore.core.outbox import Outbox
@@ -20,14 +21,17 @@ from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
+    DropCleanedEffect,
     FindRecordEffect,
     FlushEffect,
     ReadEffect,
     ReplaceEffect,
     RetireEffect,
     StorageEffect,
+    SwapEffect,
     WriteEffect,
 )
+from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.watches import Watches
 
 
@@ -39,6 +43,7 @@ class DiskOutcomes:
         checkpoints: Checkpoints,
         housekeeping: Housekeeping,
         retention: Retention,
+        cleaning: Cleaning,
         appends: Appends,
         reads: Reads,
         queries: Queries,
@@ -52,6 +57,7 @@ class DiskOutcomes:
         self._checkpoints = checkpoints
         self._housekeeping = housekeeping
         self._retention = retention
+        self._cleaning = cleaning
         self._appends = appends
         self._reads = reads
         self._queries = queries
@@ -78,6 +84,12 @@ class DiskOutcomes:
                 self._checkpoints.on_replaced(effect)
             case RetireEffect():
                 self._retention.on_retired(effect)
+            case SwapEffect():
+                self._cleaning.on_swapped(effect)
+                self.act_on_failures()
+            case DropCleanedEffect():
+                self._cleaning.on_dropped()
+                self.act_on_failures()
             case DeleteFilesEffect() | DeleteDirectoryEffect():
                 pass
             case _:
@@ -86,12 +98,13 @@ class DiskOutcomes:
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
         match effect:
             case WriteEffect() | ReadEffect() | FlushEffect() | RetireEffect():
-                is_hosted = effect.log in self._replicas.by_log
-                if not is_hosted:
-                    effect.log.fail(error)
-                # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
-                if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
-                    self._replicas.disk_failed(effect.log, error)
+                self._log_failed(effect.log, error)
+            case SwapEffect():
+                self._log_failed(effect.log, error)
+                self._cleaning.on_swap_failed(effect)
+            case DropCleanedEffect():
+                self._log_failed(effect.log, error)
+                self._cleaning.on_dropped()
             case FindRecordEffect():
                 raise AssertionError("a batch that has been read is opened without the disk")
             case ReplaceEffect():
@@ -104,6 +117,14 @@ class DiskOutcomes:
             case _:
                 assert_never(effect)
         self.act_on_failures()
+
+    def _log_failed(self, log: PartitionLog, error: DiskError) -> None:
+        is_hosted = log in self._replicas.by_log
+        if not is_hosted:
+            log.fail(error)
+        # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
+        if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
+            self._replicas.disk_failed(log, error)
 
     def act_on_failures(self) -> None:
         """Take directories offline in which something failed, and with them every partition that they hold."""

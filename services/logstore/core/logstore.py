@@ -15,6 +15,9 @@ effects, and sends what the core says. One turn of the host:
     outgoing = core.take_outgoing()                # one message per stream; then the streams to close
     if core.has_work: take another turn at once
 
+The cleaner, a process of its own (`storage.compaction.cleaner`), gets the commands in Outgoing.cleaner; what it answers
+comes back by `on_cleaner_report`, its end by `on_cleaner_gone`.
+
 Further inputs: `on_registered(broker_epoch)` after each registration, `on_stream_closed(stream_id)` when a stream of
 any kind is gone, `tick(now_ms)` every TICK_MS. What the host promises:
 
@@ -44,17 +47,19 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.dispatch import Administration
 from services.logstore.core.appends import Appends
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.control import Control
 from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
 from services.logstore.core.disk_outcomes import DiskOutcomes
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from services.logstore.core.outbox import Outbox, Outgoing
-from services.logstore.core.partition import Partition
+from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
+from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.core.storage.effects import (
     StorageEffect,
 )
@@ -81,6 +86,8 @@ class LogstoreConfig:
     retention_check_interval_ms: int = 5 * 60 * 1000
     recovery_point_checkpoint_interval_ms: int = 60_000
     log_start_checkpoint_interval_ms: int = 60_000
+    cleaner_is_enabled: bool = True
+    cleaner_backoff_ms: int = 15_000
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -108,6 +115,14 @@ class LogstoreCore:
         self._retention = Retention(
             self._replicas, self._checkpoints, self._watches, self._outbox, config.retention_check_interval_ms
         )
+        self._cleaning = Cleaning(
+            self._replicas,
+            self._checkpoints,
+            self._retention,
+            self._outbox,
+            is_enabled=config.cleaner_is_enabled,
+            backoff_ms=config.cleaner_backoff_ms,
+        )
         self._housekeeping = Housekeeping(
             self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
         )
@@ -134,6 +149,7 @@ class LogstoreCore:
             self._checkpoints,
             self._housekeeping,
             self._retention,
+            self._cleaning,
             self._appends,
             self._reads,
             self._queries,
@@ -222,9 +238,25 @@ class LogstoreCore:
         """The caller is gone, or was answered: no answer is sent any more."""
         self._administration.on_cancelled(call_id)
 
+    def on_cleaner_report(self, report: CleanerReport) -> None:
+        """What the cleaner says of the order that it has (`Outgoing.cleaner`)."""
+        self._cleaning.on_report(report)
+        self._disk_outcomes.act_on_failures()
+
+    def on_cleaner_gone(self) -> None:
+        """The cleaner has ended, with its order if it had one. The next command is for another one."""
+        self._cleaning.on_cleaner_gone()
+        self._disk_outcomes.act_on_failures()
+
+    @property
+    def uncleanable_partitions(self) -> dict[PartitionKey, str]:
+        """Partitions that are not compacted any more until the next start, and why."""
+        return dict(self._cleaning.uncleanable)
+
     def tick(self, now_ms: int) -> None:
         """Do what is due by the clock; the wall clock is the last step's."""
         self._housekeeping.tick(now_ms, self._wall_ms)
+        self._cleaning.tick(now_ms, self._wall_ms)
         self._administration.poke()
         self._disk_outcomes.act_on_failures()
 
@@ -242,6 +274,7 @@ class LogstoreCore:
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer everything unanswered of a partition at once."""
         self._appends.fail_pending(partition, error)
+        self._cleaning.abort(partition)
         self._reads.fail_pending(partition, error)
         self._queries.fail_pending(partition, error)
 
@@ -255,12 +288,14 @@ class LogstoreCore:
         """Refuse appends that come from now on (they are certainly not written); finish everything else."""
         self._is_stopping = True
         self._data_inbox.refuses_appends = True
+        self._cleaning.stop()
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be done, and nothing is under way."""
         is_working = len(self._data_inbox) > 0 or self._administration.has_work
-        return not is_working and self._control.is_idle and not self._effects_in_flight
+        is_idle = self._control.is_idle and self._cleaning.is_idle
+        return is_idle and not is_working and not self._effects_in_flight
 
     def take_closing_flushes(self) -> list[StorageEffect]:
         """The last effects of a clean stop, while idle: everything that is not durable yet."""

@@ -10,6 +10,7 @@ from barnabas.channel.messages import ExchangeResponse, ReadPiece, ReadResponse,
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
+from services.logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.streams import ExchangeStream, ReadStream, WatchStream
 
@@ -19,7 +20,9 @@ RESPONSE_BYTES_MAX = 1024 * 1024
 
 @dataclass(slots=True)
 class Outgoing:
-    """The messages of one turn by stream or call id, the streams to end with reasons, the directories gone offline."""
+    """The messages of one turn by stream or call id, the streams to end with reasons, the directories gone offline;
+    commands for the cleaner, and what its passes have come to.
+    """
 
     exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
     reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
@@ -28,17 +31,21 @@ class Outgoing:
     administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
+    cleaner: list[CleanerCommand] = field(default_factory=list)
+    passes: list[PassReport] = field(default_factory=list)
 
 
 class Outbox:
     __slots__ = (
         "_administration",
+        "_cleaner",
         "_closes",
         "_controls",
         "_credits",
         "_effects",
         "_exchanges",
         "_offline",
+        "_passes",
         "_reads",
         "_watches",
     )
@@ -53,6 +60,8 @@ class Outbox:
         self._administration: list[tuple[int, AdministrationResponse]] = []
         self._closes: list[tuple[int, str]] = []
         self._offline: list[tuple[str, DiskError]] = []
+        self._cleaner: list[CleanerCommand] = []
+        self._passes: list[PassReport] = []
 
     def add_effect(self, effect: StorageEffect) -> None:
         self._effects.append(effect)
@@ -92,6 +101,12 @@ class Outbox:
     def report_offline(self, path: str, error: DiskError) -> None:
         self._offline.append((path, error))
 
+    def to_cleaner(self, command: CleanerCommand) -> None:
+        self._cleaner.append(command)
+
+    def report_pass(self, report: PassReport) -> None:
+        self._passes.append(report)
+
     def take_effects(self) -> list[StorageEffect]:
         effects, self._effects = self._effects, []
         return effects
@@ -99,9 +114,15 @@ class Outbox:
     def take_outgoing(self) -> Outgoing:
         """Everything to be said now, with the credit that has come free."""
         outgoing = Outgoing(
-            controls=self._controls, administration=self._administration, closes=self._closes, offline=self._offline
+            controls=self._controls,
+            administration=self._administration,
+            closes=self._closes,
+            offline=self._offline,
+            cleaner=self._cleaner,
+            passes=self._passes,
         )
         self._controls, self._administration, self._closes, self._offline = [], [], [], []
+        self._cleaner, self._passes = [], []
         for stream in self._exchanges:
             response, stream.response = stream.response, None
             if stream.closed or response is None:

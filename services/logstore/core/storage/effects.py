@@ -157,6 +157,20 @@ class SwapEffect:
     segment: Segment
     phases: list[list[Rename]]
 
+    @property
+    def replaced_paths(self) -> list[str]:
+        """Where the old files are in the end."""
+        renames = [rename for phase in self.phases for rename in phase]
+        return [f"{self.directory}/{rename.target}" for rename in renames if rename.target.endswith(DELETED_SUFFIX)]
+
+
+@dataclass(slots=True, eq=False)
+class DropCleanedEffect:
+    """Remove what a pass that was aborted has written and nobody has taken over."""
+
+    log: PartitionLog
+    directory: str
+
 
 @dataclass(slots=True, eq=False)
 class DeleteDirectoryEffect:
@@ -166,6 +180,7 @@ class DeleteDirectoryEffect:
 
 
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
 
 StorageEffect = (
     WriteEffect
@@ -175,6 +190,7 @@ StorageEffect = (
     | ReplaceEffect
     | RetireEffect
     | SwapEffect
+    | DropCleanedEffect
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
@@ -203,6 +219,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             _retire(disk, effect)
         case SwapEffect():
             _swap(disk, effect)
+        case DropCleanedEffect():
+            _unless_gone(_drop_cleaned, disk, effect.directory)
         case DeleteFilesEffect():
             for path in effect.paths:
                 _unless_gone(disk.remove, path)
@@ -233,10 +251,16 @@ def _swap(disk: Disk, effect: SwapEffect) -> None:
         disk.flush_directory(effect.directory)
 
 
-def _unless_gone(operation: Callable[..., None], *paths: str) -> None:
+def _drop_cleaned(disk: Disk, directory: str) -> None:
+    for entry in disk.list(directory):
+        if entry.name.endswith(CLEANED_SUFFIX):
+            disk.remove(f"{directory}/{entry.name}")
+
+
+def _unless_gone(operation: Callable[..., None], *arguments: object) -> None:
     """Many of the files are only there sometimes: snapshots, indexes of transactions."""
     try:
-        operation(*paths)
+        operation(*arguments)
     except DiskError as error:
         if error.kind is not DiskErrorKind.NOT_FOUND:
             raise

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
-from barnabas.wire.record_batch import BatchHeader
+from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
 from services.logstore.core.storage.effects import SmallWrite
 from services.logstore.core.storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from services.logstore.core.storage.offset_index import OffsetIndex
@@ -160,6 +160,12 @@ class Segment:
         if self._max_timestamp is None:
             self._max_timestamp = self.time_index.last()
         return self._max_timestamp
+
+    def first_timestamp(self) -> int:
+        """Of the first batch, ms; NO_TIMESTAMP if it has none. Of a segment found at start it is in the file."""
+        if self.first_timestamp_ms == NO_TIMESTAMP and self.byte_count:
+            self.first_timestamp_ms = parse_header(self._disk.read_at(self.file, 0, HEADER_BYTES)).max_timestamp
+        return self.first_timestamp_ms
 
     def seal(self) -> None:
         """The last entry of the time index: a closed segment's own maximum is then known without reading it."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from barnabas.ports.compression import Codecs
-from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
+from barnabas.ports.disk import Disk
 from services.logstore.core.storage.compaction.batch_filter import AS_IT_IS, BatchFilter
 from services.logstore.core.storage.compaction.batch_reader import BatchReader
 from services.logstore.core.storage.compaction.cleaned_segment import CleanedSegmentWriter
@@ -50,6 +50,8 @@ class CleaningPass:
         self._map = OffsetMap(map_entries_max)
         self._buffer_bytes = buffer_bytes
         self._reader = BatchReader(codecs, order.config)
+        self.is_mapped = False
+        """All keys are read that this pass is going to know."""
         self.statistics = PassStatistics()
 
     @property
@@ -62,6 +64,7 @@ class CleaningPass:
         yield from self._map_dirty_segments(TransactionRetention(aborted))
         offset_map = self._map
         offset_map.close()
+        self.is_mapped = True
         self.statistics.map_entries = len(offset_map)
         order = self._order
         batch_filter = BatchFilter(
@@ -161,8 +164,3 @@ class CleaningPass:
             if entry.name.endswith(TRANSACTION_INDEX_SUFFIX):
                 aborted += parse_transaction_index(self._disk.read_file(f"{self._order.directory}/{entry.name}"))
         return aborted
-
-
-def is_log_changed(error: DiskError) -> bool:
-    """A file is gone: segments were deleted meanwhile, or the whole log was taken away."""
-    return error.kind is DiskErrorKind.NOT_FOUND
