@@ -291,6 +291,9 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def _make_durably(disk: Disk, path: str) -> None:
+    """Make what is missing of `path`, and flush the names of what is there: a process that was killed right after it
+    made them has not, and a power cut would take everything.
+    """
     missing = []
     ancestor = path
     while ancestor and not disk.exists(ancestor):
@@ -299,6 +302,12 @@ def _make_durably(disk: Disk, path: str) -> None:
     for made in reversed(missing):
         disk.make_directory(made)
         disk.flush_directory(made.rpartition("/")[0] or "/")
+    while ancestor:
+        ancestor = ancestor.rpartition("/")[0]
+        try:
+            disk.flush_directory(ancestor or "/")
+        except DiskError:
+            return  # Not ours to flush: whoever made what we may not touch has seen to it.
 
 
 def _identify(disk: Disk, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity | DirectoryRefusal:
