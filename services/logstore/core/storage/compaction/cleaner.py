@@ -5,7 +5,7 @@ Its host calls `step` while `is_busy`, and sends the reports to the core that ga
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
@@ -21,9 +21,14 @@ from services.logstore.core.storage.compaction.orders import (
 
 
 class Cleaner:
-    def __init__(self, disk: Disk, codecs: Codecs, *, dedupe_buffer_bytes: int, io_buffer_bytes: int) -> None:
-        """`dedupe_buffer_bytes` bound the keys of a pass, `io_buffer_bytes` what is read and written at once."""
-        self._disk = disk
+    def __init__(
+        self, new_disk: Callable[[], Disk], codecs: Codecs, *, dedupe_buffer_bytes: int, io_buffer_bytes: int
+    ) -> None:
+        """Every pass has a new disk: the core renames and removes files in between, and a disk that keeps files open by
+        their names would not know. `dedupe_buffer_bytes` bound the keys of a pass, `io_buffer_bytes` what is read and
+        written at once.
+        """
+        self._new_disk = new_disk
         self._codecs = codecs
         self._map_entries_max = entries_within(dedupe_buffer_bytes)
         # Half for what is read, half for what is made of it, as in Kafka.
@@ -43,7 +48,7 @@ class Cleaner:
         """One pass at a time: the one before has ended."""
         assert self._order is None
         self._order = order
-        self._pass = CleaningPass(self._disk, order, self._codecs, self._map_entries_max, self._buffer_bytes)
+        self._pass = CleaningPass(self._new_disk(), order, self._codecs, self._map_entries_max, self._buffer_bytes)
         self._steps = self._pass.steps()
         self._is_cancelled = False
         self._began_ms, self._mapped_ms = now_ms, -1
