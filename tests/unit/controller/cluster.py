@@ -24,6 +24,8 @@ from barnabas.cluster.messages import (
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    MembershipRequest,
+    MembershipResponse,
     NewTopic,
     PartitionMetadata,
     TopicReference,
@@ -40,12 +42,10 @@ from services.controller.core.effects import (
     PublishMetadata,
     Reject,
     Respond,
-    Response,
     RevokeLease,
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.requests import Request
 from services.controller.core.topic_creation import TopicDefaults
 from tests.sim.etcd_model import EtcdModel, Fate
 
@@ -109,7 +109,7 @@ class ControllerNode:
         self.links: dict[int, ConnectControl] = {}
         self.subscribers: dict[int, ClusterImage] = {}
         self.acknowledging = True
-        self.responses: dict[int, Response | Reject] = {}
+        self.responses: dict[int, MembershipResponse | Reject] = {}
         self.changes: list[ActiveChanged] = []
         self.last_id = 0
         self.renew()
@@ -121,7 +121,7 @@ class ControllerNode:
         if self.cluster.etcd.keep_alive(self.lease):
             self.do(self.core.on_lease(self.lease, self.cluster.now_ms + LEASE_MS, self.cluster.now_ms))
 
-    def request(self, request: Request) -> int:
+    def request(self, request: MembershipRequest) -> int:
         """Its id, by which `responses` has the answer."""
         self.last_id += 1
         self.do(self.core.on_request(self.last_id, request, self.cluster.now_ms))
