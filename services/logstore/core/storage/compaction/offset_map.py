@@ -43,12 +43,11 @@ class OffsetMap:
     which is found without another look at its key.
     """
 
-    def __init__(self, entries_max: int) -> None:
+    def __init__(self, entries_max: int, start_offset: int) -> None:
         assert entries_max > 0
         self.latest: dict[bytes, int] = {}
-        self.start_offset = -1
-        """Where mapping began; -1 while nothing is in the map."""
-        self.last_offset = -1
+        self.start_offset = start_offset
+        self.last_offset = start_offset - 1
         """Every record from `start_offset` up to here has been entered."""
         self._entries_max = entries_max
         self._offsets = array("q")
