@@ -24,6 +24,7 @@ from services.logstore.core.storage.effects import (
     DropCleanedEffect,
     FindRecordEffect,
     FlushEffect,
+    OpenBatchEffect,
     ReadEffect,
     ReplaceEffect,
     RetireEffect,
@@ -77,6 +78,9 @@ class DiskOutcomes:
             case FindRecordEffect():
                 self._queries.on_done(effect, data)
                 self.act_on_failures()
+            case OpenBatchEffect():
+                self._appends.on_opened(effect)
+                self.act_on_failures()
             case FlushEffect():
                 self._housekeeping.on_flushed(effect)
                 self._appends.on_flushed(effect.log)
@@ -105,8 +109,8 @@ class DiskOutcomes:
             case DropCleanedEffect():
                 self._log_failed(effect.log, error)
                 self._cleaning.on_dropped()
-            case FindRecordEffect():
-                raise AssertionError("a batch that has been read is opened without the disk")
+            case FindRecordEffect() | OpenBatchEffect():
+                raise AssertionError("a batch is opened without the disk")
             case ReplaceEffect():
                 self._checkpoints.on_failed(effect)
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))

@@ -126,7 +126,7 @@ class LogstoreCore:
         self._housekeeping = Housekeeping(
             self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
         )
-        self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox)
+        self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox, codecs)
         self._reads = Reads(self._replicas, self._outbox)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         self._control = Control(

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from barnabas.ports.compression import Decompress
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.compression import Codecs, Decompress
 from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.wire.record_batch import BatchHeader
+from services.logstore.core.storage.batch_opening import Refusal, open_batch
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
 
 if TYPE_CHECKING:
@@ -107,6 +109,18 @@ class FindRecordEffect:
 
 
 @dataclass(slots=True, eq=False)
+class OpenBatchEffect:
+    """Look into a client's batch, and give it its topic's codec. No disk, but work for a worker."""
+
+    records: memoryview
+    topic_partition: str
+    config: TopicConfig
+    wall_ms: int
+    codecs: Codecs
+    outcome: memoryview | Refusal | None = None
+
+
+@dataclass(slots=True, eq=False)
 class ReplaceEffect:
     """Put a checkpoint in place."""
 
@@ -186,6 +200,7 @@ StorageEffect = (
     WriteEffect
     | ReadEffect
     | FindRecordEffect
+    | OpenBatchEffect
     | FlushEffect
     | ReplaceEffect
     | RetireEffect
@@ -204,6 +219,10 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
         case FindRecordEffect():
             effect.found = first_record_of(
                 effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
+            )
+        case OpenBatchEffect():
+            effect.outcome = open_batch(
+                effect.records, effect.topic_partition, effect.config, effect.wall_ms, effect.codecs
             )
         case WriteEffect():
             disk.write_at(disk.open(effect.path), effect.position, effect.buffers)

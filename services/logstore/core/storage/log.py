@@ -126,9 +126,10 @@ class PartitionLog:
         if self.error is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         config = self.config
-        header = check_client_batch(records, config, wall_ms)
-        if isinstance(header, ErrorCode):
-            return header
+        checked = check_client_batch(records, config, wall_ms)
+        if isinstance(checked, ErrorCode):
+            return checked
+        header, records = checked
         last_offset_delta = header.last_offset_delta
         if header.producer_id >= 0:
             known = self.producers.check(
