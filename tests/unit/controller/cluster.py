@@ -17,8 +17,15 @@ from barnabas.cluster.keys import (
     encode_registration,
 )
 from barnabas.cluster.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    ConfigChange,
     ControlRequest,
     ControlResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -26,6 +33,7 @@ from barnabas.cluster.messages import (
     DeleteTopicsResponse,
     MembershipRequest,
     MembershipResponse,
+    NewPartitions,
     NewTopic,
     PartitionMetadata,
     TopicReference,
@@ -333,5 +341,39 @@ def created(controller: ControllerNode, request_id: int) -> list[CreateTopicResu
 
 def error_codes(controller: ControllerNode, request_id: int) -> list[int]:
     response = controller.responses[request_id]
-    assert isinstance(response, CreateTopicsResponse | DeleteTopicsResponse)
+    assert isinstance(
+        response, CreateTopicsResponse | DeleteTopicsResponse | AlterConfigsResponse | CreatePartitionsResponse
+    )
     return [result.error_code for result in response.results]
+
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def alter(
+    name: str,
+    *changes: ConfigChange,
+    resource_type: int = TOPIC,
+    replace: bool = False,
+    validate_only: bool = False,
+    timeout_ms: int = 10_000,
+) -> AlterConfigsRequest:
+    """One resource's configs changed."""
+    resource = AlterConfigsResource(resource_type, name, replace, list(changes))
+    return AlterConfigsRequest([resource], timeout_ms, validate_only)
+
+
+def to_set(name: str, value: str) -> ConfigChange:
+    return ConfigChange(name, SET, value)
+
+
+def grow(*topics: tuple[str, int], timeout_ms: int = 10_000, validate_only: bool = False) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest([NewPartitions(topic, count) for topic, count in topics], timeout_ms, validate_only)
+
+
+def altered(controller: ControllerNode, request_id: int) -> AlterConfigsResult:
+    response = controller.responses[request_id]
+    assert isinstance(response, AlterConfigsResponse)
+    (result,) = response.results
+    return result
