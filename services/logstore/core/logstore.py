@@ -55,6 +55,7 @@ from services.logstore.core.disk_outcomes import DiskOutcomes
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from services.logstore.core.outbox import Outbox, Outgoing
 from services.logstore.core.partition import Partition, PartitionKey
+from services.logstore.core.producer_expiry import ProducerExpiry
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
@@ -84,6 +85,8 @@ class LogstoreConfig:
     step_requests_max: int = 64
     step_bytes_max: int = 4 * 1024 * 1024
     retention_check_interval_ms: int = 5 * 60 * 1000
+    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    producer_id_expiration_check_interval_ms: int = 10 * 60 * 1000
     recovery_point_checkpoint_interval_ms: int = 60_000
     log_start_checkpoint_interval_ms: int = 60_000
     cleaner_is_enabled: bool = True
@@ -141,6 +144,9 @@ class LogstoreCore:
             self._reads,
             self._queries,
             self._watches,
+        )
+        self._producer_expiry = ProducerExpiry(
+            self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
         self._administration = Administration(self._replicas, self._retention, self._outbox)
         self._disk_outcomes = DiskOutcomes(
@@ -256,6 +262,7 @@ class LogstoreCore:
     def tick(self, now_ms: int) -> None:
         """Do what is due by the clock; the wall clock is the last step's."""
         self._housekeeping.tick(now_ms, self._wall_ms)
+        self._producer_expiry.tick(now_ms, self._wall_ms)
         self._cleaning.tick(now_ms, self._wall_ms)
         self._administration.poke()
         self._disk_outcomes.act_on_failures()

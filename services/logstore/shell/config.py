@@ -83,6 +83,9 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     message_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 + 12
     min_insync_replicas: Count = 1
 
+    producer_id_expiration_ms: Count = 24 * HOUR_MS
+    producer_id_expiration_check_interval_ms: Count = 10 * MINUTE_MS
+
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"

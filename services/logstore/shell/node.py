@@ -155,6 +155,8 @@ class LogstoreNode:
             queued_request_bytes_max=settings.queued_max_request_bytes,
             topic_defaults=settings.topic_defaults(),
             retention_check_interval_ms=settings.log_retention_check_interval_ms,
+            producer_id_expiration_ms=settings.producer_id_expiration_ms,
+            producer_id_expiration_check_interval_ms=settings.producer_id_expiration_check_interval_ms,
             recovery_point_checkpoint_interval_ms=settings.log_flush_offset_checkpoint_interval_ms,
             log_start_checkpoint_interval_ms=settings.log_flush_start_offset_checkpoint_interval_ms,
             cleaner_is_enabled=settings.log_cleaner_enable,

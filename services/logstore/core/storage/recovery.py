@@ -18,7 +18,12 @@ from services.logstore.core.storage.compaction.swap import finish_swaps
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
-from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, parse_snapshot
+from services.logstore.core.storage.producer_state import (
+    SNAPSHOT_SUFFIX,
+    ProducerState,
+    parse_snapshot,
+    stray_snapshots,
+)
 from services.logstore.core.storage.scan import scan_batches
 from services.logstore.core.storage.segment import (
     INDEX_SUFFIXES,
@@ -152,6 +157,8 @@ class _Opening:
             names += [file_name(offset, suffix) for offset in orphans]
         ahead = [offset for offset in _offsets_of(self.files, SNAPSHOT_SUFFIX) if offset > self.next_offset]
         names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in ahead]
+        snapshots = [offset for offset in _offsets_of(self.files, SNAPSHOT_SUFFIX) if offset <= self.next_offset]
+        names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in stray_snapshots(snapshots, base_offsets)]
         for name in names:
             self.disk.remove(f"{self.directory}/{name}")
         if names or self._directory_changed:
