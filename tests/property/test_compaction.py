@@ -152,6 +152,10 @@ class Run:
                 horizon_ms = self.cleaned_once[record.offset] + self.config.delete_retention_ms
                 assert self.wall_ms >= horizon_ms, "a tombstone is gone before its time"
         clean = [record for record in visible if record.offset < clean_offset]
+        for record in clean:
+            if record.value is None and record.offset in self.cleaned_once:
+                horizon_ms = self.cleaned_once[record.offset] + self.config.delete_retention_ms
+                assert self.wall_ms < horizon_ms, "a tombstone is there past its time"
         assert all(record.key is not None for record in clean)
         last_offsets = latest(clean)
         assert all(last_offsets[record.key or b""] is record for record in clean), "a key is there twice"
@@ -176,7 +180,9 @@ class Run:
                 assert header.max_timestamp == max(record.timestamp_ms for record in records)
         ends = [segment.base_offset for segment in segments[1:]] + [log.log_end_offset]
         for segment, end_offset in zip(segments, ends, strict=True):
-            last = max(header.next_offset for header, _ in batches_of(self.disk, log) if header.base_offset < end_offset)
+            last = max(
+                header.next_offset for header, _ in batches_of(self.disk, log) if header.base_offset < end_offset
+            )
             assert last == end_offset, "a gap between segments"
         assert read_all(self.disk, log) == [
             (header.base_offset, header.last_offset) for header, _ in batches_of(self.disk, log)
@@ -189,9 +195,7 @@ class Run:
             assert not entry.name.endswith((".cleaned", ".swap", ".deleted"))
             if not entry.name.endswith(".log"):
                 disk.remove(f"{DIRECTORY}/{entry.name}")
-        rebuilt = open_log(
-            disk, DIRECTORY, ("orders", 0), self.config, recovery_point=0, shut_down_cleanly=False
-        ).log
+        rebuilt = open_log(disk, DIRECTORY, ("orders", 0), self.config, recovery_point=0, shut_down_cleanly=False).log
         assert rebuilt.log_end_offset == self.log.log_end_offset
         assert producers_of(rebuilt.producers) == producers
         for ours, theirs in zip(self.log.segments.all(), rebuilt.segments.all(), strict=True):
