@@ -154,6 +154,12 @@ class Appends:
             stream.requests_handled += 1
             self._refuse(stream, append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    def fail_unwritten(self, partition: Partition, tokens: list[object]) -> None:
+        """Answer appends that a full disk did not take; they are not in the log."""
+        self._fail(cast("list[PendingAppend]", tokens), ErrorCode.KAFKA_STORAGE_ERROR)
+        while partition.pending and partition.pending[0].answered:
+            partition.pending.popleft()
+
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer at once everything that is not written: under a later epoch nothing of an older one may succeed."""
         pending, partition.pending = partition.pending, type(partition.pending)()

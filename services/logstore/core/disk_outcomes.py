@@ -11,6 +11,7 @@ from services.logstore.core.appends import Appends
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.directories import Directories
+from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import Housekeeping
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
@@ -25,11 +26,13 @@ from services.logstore.core.storage.effects import (
     FindRecordEffect,
     FlushEffect,
     OpenBatchEffect,
+    ProbeEffect,
     ReadEffect,
     ReplaceEffect,
     RetireEffect,
     StorageEffect,
     SwapEffect,
+    TakeBackEffect,
     WriteEffect,
 )
 from services.logstore.core.storage.log import PartitionLog
@@ -49,6 +52,7 @@ class DiskOutcomes:
         reads: Reads,
         queries: Queries,
         watches: Watches,
+        full_disks: FullDisks,
         outbox: Outbox,
         fail_pending: Callable[[Partition, ErrorCode], None],
     ) -> None:
@@ -63,6 +67,7 @@ class DiskOutcomes:
         self._reads = reads
         self._queries = queries
         self._watches = watches
+        self._full_disks = full_disks
         self._outbox = outbox
         self._fail_pending = fail_pending
 
@@ -94,12 +99,22 @@ class DiskOutcomes:
             case DropCleanedEffect():
                 self._cleaning.on_dropped()
                 self.act_on_failures()
+            case TakeBackEffect():
+                self._full_disks.on_taken_back(effect)
+            case ProbeEffect():
+                self._full_disks.on_probed(effect)
             case DeleteFilesEffect() | DeleteDirectoryEffect():
                 pass
             case _:
                 assert_never(effect)
 
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
+        if not (error.is_lack_of_room and self._full_disks.on_failed(effect, error)):
+            self._on_broken(effect, error)
+        self.act_on_failures()
+
+    def _on_broken(self, effect: StorageEffect, error: DiskError) -> None:
+        """The directory can't be trusted any more."""
         match effect:
             case WriteEffect() | ReadEffect() | FlushEffect() | RetireEffect():
                 self._log_failed(effect.log, error)
@@ -114,7 +129,9 @@ class DiskOutcomes:
             case ReplaceEffect():
                 self._checkpoints.on_failed(effect)
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
-            case DeleteFilesEffect():
+            case TakeBackEffect():
+                self._log_failed(effect.log, error)
+            case DeleteFilesEffect() | ProbeEffect():
                 self._replicas.disk_failures.append((effect.log_directory, error))
             case DeleteDirectoryEffect():
                 self._replicas.disk_failures.append((effect.path.rpartition("/")[0], error))
@@ -135,6 +152,9 @@ class DiskOutcomes:
         failures = self._replicas.disk_failures
         while failures:
             path, error = failures.pop(0)
+            if error.is_lack_of_room:
+                self._full_disks.ran_out(path, error)
+                continue
             logs = self._directories.go_offline(path, error)
             if logs is None:
                 continue

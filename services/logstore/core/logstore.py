@@ -40,18 +40,21 @@ from dataclasses import dataclass, field
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
 from barnabas.cluster.administration import AdministrationRequest
+from barnabas.cluster.config_description import Setting
 from barnabas.cluster.messages import ControlRequest
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.dispatch import Administration
 from services.logstore.core.appends import Appends
+from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.control import Control
 from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
 from services.logstore.core.disk_outcomes import DiskOutcomes
+from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from services.logstore.core.outbox import Outbox, Outgoing
 from services.logstore.core.partition import Partition, PartitionKey
@@ -72,7 +75,7 @@ TICK_MS = FLUSH_CHECK_MS
 
 @dataclass(slots=True, frozen=True)
 class LogstoreConfig:
-    """`topic_defaults` are settings in topics' own names for topics that don't override them.
+    """`topic_defaults` are settings in topics' own names for topics that don't override them, `settings` all keys.
 
     A data step ends after `step_requests_max` requests (each partition of a read counts) or `step_bytes_max` bytes of
     records, whichever comes first: about 1 ms of work, which is what a control command waits at most.
@@ -92,6 +95,7 @@ class LogstoreConfig:
     cleaner_is_enabled: bool = True
     cleaner_backoff_ms: int = 15_000
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 class LogstoreCore:
@@ -107,7 +111,8 @@ class LogstoreCore:
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         self._outbox = Outbox(self._credits)
         self._replicas = Replicas(config.node_id, config.cluster_id)
-        self._directories = Directories(directories, config.topic_defaults, self._replicas)
+        self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
+        self._directories = Directories(directories, self._replicas)
         self._watches = Watches(self._replicas, self._outbox)
         self._checkpoints = Checkpoints(
             self._directories,
@@ -133,7 +138,13 @@ class LogstoreCore:
         self._reads = Reads(self._replicas, self._outbox)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         self._control = Control(
-            self._replicas, self._directories, self._checkpoints, self._watches, self._outbox, self._fail_pending
+            self._replicas,
+            self._settings,
+            self._directories,
+            self._checkpoints,
+            self._watches,
+            self._outbox,
+            self._fail_pending,
         )
         self._data_inbox = DataInbox(
             config,
@@ -148,7 +159,10 @@ class LogstoreCore:
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
-        self._administration = Administration(self._replicas, self._retention, self._outbox)
+        self._administration = Administration(self._replicas, self._settings, self._retention, self._outbox)
+        self._full_disks = FullDisks(
+            self._replicas, self._directories, self._checkpoints, self._retention, self._appends, self._outbox
+        )
         self._disk_outcomes = DiskOutcomes(
             self._replicas,
             self._directories,
@@ -160,6 +174,7 @@ class LogstoreCore:
             self._reads,
             self._queries,
             self._watches,
+            self._full_disks,
             self._outbox,
             self._fail_pending,
         )
@@ -201,6 +216,7 @@ class LogstoreCore:
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
         self._appends.take_writes()
+        self._full_disks.take_back()
         effects = self._outbox.take_effects()
         self._effects_in_flight += len(effects)
         return effects
@@ -263,6 +279,7 @@ class LogstoreCore:
         """Do what is due by the clock; the wall clock is the last step's."""
         self._housekeeping.tick(now_ms, self._wall_ms)
         self._producer_expiry.tick(now_ms, self._wall_ms)
+        self._full_disks.tick(now_ms)
         self._cleaning.tick(now_ms, self._wall_ms)
         self._administration.poke()
         self._disk_outcomes.act_on_failures()

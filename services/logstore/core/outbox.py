@@ -31,6 +31,8 @@ class Outgoing:
     administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
+    room: list[tuple[str, DiskError | None]] = field(default_factory=list)
+    """Log directories that have run out of room, and those (None) that have room again."""
     cleaner: list[CleanerCommand] = field(default_factory=list)
     passes: list[PassReport] = field(default_factory=list)
 
@@ -47,6 +49,7 @@ class Outbox:
         "_offline",
         "_passes",
         "_reads",
+        "_room",
         "_watches",
     )
 
@@ -60,6 +63,7 @@ class Outbox:
         self._administration: list[tuple[int, AdministrationResponse]] = []
         self._closes: list[tuple[int, str]] = []
         self._offline: list[tuple[str, DiskError]] = []
+        self._room: list[tuple[str, DiskError | None]] = []
         self._cleaner: list[CleanerCommand] = []
         self._passes: list[PassReport] = []
 
@@ -101,6 +105,10 @@ class Outbox:
     def report_offline(self, path: str, error: DiskError) -> None:
         self._offline.append((path, error))
 
+    def report_room(self, path: str, lack: DiskError | None) -> None:
+        """A log directory has run out of room, or (None) has room again."""
+        self._room.append((path, lack))
+
     def to_cleaner(self, command: CleanerCommand) -> None:
         self._cleaner.append(command)
 
@@ -118,10 +126,12 @@ class Outbox:
             administration=self._administration,
             closes=self._closes,
             offline=self._offline,
+            room=self._room,
             cleaner=self._cleaner,
             passes=self._passes,
         )
         self._controls, self._administration, self._closes, self._offline = [], [], [], []
+        self._room = []
         self._cleaner, self._passes = [], []
         for stream in self._exchanges:
             response, stream.response = stream.response, None

@@ -90,9 +90,13 @@ class Retention:
         elif log.error is not None or log not in self._replicas.by_log:
             del self._retiring[log]
 
+    def go_on_later(self, log: PartitionLog) -> None:
+        """A rename found no room: it is tried again with the next tick."""
+        self._retiring[log] = None
+
     def on_retired(self, effect: RetireEffect) -> None:
         """The files are out of the log's way; they are removed after file.delete.delay.ms."""
-        effect.log.on_retired(effect)
+        effect.log.retirement.done(effect)
         self.delete_later(effect.log, effect.retired_paths)
 
     def delete_later(self, log: PartitionLog, paths: list[str]) -> None:

@@ -17,8 +17,13 @@ from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.batch_opening import Refusal, open_batch
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
 
+# Made by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first timestamp,
+# whether the indexes are full, entries of both.
+SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int]
+
 if TYPE_CHECKING:
     from services.logstore.core.storage.log import PartitionLog
+    from services.logstore.core.storage.producer_state import ProducerState
     from services.logstore.core.storage.segment import Segment
 
 
@@ -77,8 +82,12 @@ class WriteEffect:
     path: str
     position: int
     end_offset: int
+    mark: SegmentMark
+    """What the segment was before the first of these batches."""
     buffers: list[Buffer] = field(default_factory=list)
     byte_count: int = 0
+    creates: list[str] = field(default_factory=list)
+    """The files of the segment, when this is the first write to it: they are made, empty."""
     tokens: list[object] = field(default_factory=list)
     index_writes: list[SmallWrite] = field(default_factory=list)
     flush: FlushEffect | None = None
@@ -152,6 +161,26 @@ class DeleteFilesEffect:
     paths: list[str]
 
 
+@dataclass(slots=True, eq=False)
+class TakeBackEffect:
+    """Undo what a write left behind that found no room: cut files, the log's own durably; see `log_room`."""
+
+    log: PartitionLog
+    cuts: list[tuple[str, int]]
+    """(path, bytes to keep); the first is the log's own file. None: the files were only being made."""
+    load_producers: Callable[[Disk], ProducerState] | None = None
+    """Where producers had batches that are taken back."""
+    producers: ProducerState | None = None
+    """The outcome: the producers as of the log's end."""
+
+
+@dataclass(slots=True, eq=False)
+class ProbeEffect:
+    """Find out whether a log directory has room again: it has when this succeeds."""
+
+    log_directory: str
+
+
 class Rename(NamedTuple):
     """Of a file, by its names in the directory."""
 
@@ -194,6 +223,9 @@ class DeleteDirectoryEffect:
 
 
 DELETED_SUFFIX = ".deleted"
+# As much as a large write: where less than that is free, the next ones would fail again.
+PROBE_BYTES = 8 * 1024 * 1024
+PROBE_FILE = "room-probe.tmp"
 CLEANED_SUFFIX = ".cleaned"
 
 StorageEffect = (
@@ -206,6 +238,8 @@ StorageEffect = (
     | RetireEffect
     | SwapEffect
     | DropCleanedEffect
+    | TakeBackEffect
+    | ProbeEffect
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
@@ -225,6 +259,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
                 effect.records, effect.topic_partition, effect.config, effect.wall_ms, effect.codecs
             )
         case WriteEffect():
+            for path in effect.creates:
+                disk.truncate(disk.open(path, create=True), 0)
             disk.write_at(disk.open(effect.path), effect.position, effect.buffers)
             for write in effect.index_writes:
                 disk.write_at(disk.open(write.path), write.position, (write.content,))
@@ -240,6 +276,10 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             _swap(disk, effect)
         case DropCleanedEffect():
             _unless_gone(_drop_cleaned, disk, effect.directory)
+        case TakeBackEffect():
+            _take_back(disk, effect)
+        case ProbeEffect():
+            _probe(disk, f"{effect.log_directory}/{PROBE_FILE}")
         case DeleteFilesEffect():
             for path in effect.paths:
                 _unless_gone(disk.remove, path)
@@ -257,6 +297,22 @@ def _retire(disk: Disk, effect: RetireEffect) -> None:
         for path in paths:
             _unless_gone(disk.rename, path, path + DELETED_SUFFIX)
         disk.flush_directory(effect.directory)
+
+
+def _take_back(disk: Disk, effect: TakeBackEffect) -> None:
+    for path, byte_count in effect.cuts:
+        disk.truncate(disk.open(path), byte_count)
+    if effect.cuts:
+        disk.flush(disk.open(effect.cuts[0][0]))
+    if effect.load_producers is not None:
+        effect.producers = effect.load_producers(disk)
+
+
+def _probe(disk: Disk, path: str) -> None:
+    try:
+        disk.write_at(disk.open(path, create=True), 0, (bytes(PROBE_BYTES),))
+    finally:
+        _unless_gone(disk.remove, path)
 
 
 def _swap(disk: Disk, effect: SwapEffect) -> None:
