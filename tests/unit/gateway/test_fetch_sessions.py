@@ -331,6 +331,9 @@ def test_unknown_topics_do_not_end_a_long_poll_and_are_told_after_it(world: Worl
         assert [error for error, _ in consumer.told().values()] != [0]
         assert len(consumer.told()) == 1
         consumer.next()
+    world.pass_ms(600)
+    consumer.next(max_wait_ms=0)
+    assert len(consumer.told()) == 1
     assert not world.logstore.reads
 
 
