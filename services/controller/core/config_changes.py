@@ -61,12 +61,10 @@ class _Change:
 
 @dataclass(slots=True)
 class ConfigChanges:
-    """A result per resource asked for; the Txns that make the good ones true; whom an answer has to wait for."""
+    """A result per resource asked for; the Txns that make the good ones true."""
 
     results: list[AlterConfigsResult] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    topic_ids: list[bytes] = field(default_factory=list)
-    brokers: bool = False
 
 
 def alter_configs(image: ControllerImage, request: AlterConfigsRequest) -> ConfigChanges:
@@ -83,13 +81,8 @@ def alter_configs(image: ControllerImage, request: AlterConfigsRequest) -> Confi
             decided.results.append(AlterConfigsResult(refused.error_code, refused.message))
             continue
         decided.results.append(AlterConfigsResult(ErrorCode.NONE))
-        if request.validate_only or change is None:
-            continue
-        changes.append(change)
-        if change.resource_type is ResourceType.TOPIC:
-            decided.topic_ids.append(image.topics[change.name].topic_id)
-        else:
-            decided.brokers = True
+        if change is not None and not request.validate_only:
+            changes.append(change)
     for txn in _pack(image, changes):
         decided.steps.append(_step(image, txn))
     return decided

@@ -231,12 +231,6 @@ class ControlLinks:
                 return False
         return True
 
-    def live_leaders_know(self, topic_id: bytes, revision: int) -> bool:
-        """The topic's leaders have it as of `revision`, those that are connected: the others will be told first."""
-        leaders = {partition.leader for _, partition in self._image.partitions(topic_id)}
-        links = [self.by_node[leader] for leader in sorted(leaders) if leader in self.by_node]
-        return all(link.leadership_revision >= revision for link in links if link.connected)
-
     def logstores_know(self, revision: int) -> bool:
         """All that are connected have been told, and have answered, what members are told of `revision`."""
         return all(link.metadata_revision >= revision for link in self.by_node.values() if link.connected)

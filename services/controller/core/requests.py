@@ -53,8 +53,7 @@ class Waiting:
     response: MembershipResponse
     # Topics whose leaders have to lead them, by the position of their result; b"" where there is none.
     created_topic_ids: list[bytes] = field(default_factory=list)
-    # Topics whose leaders have to know them as they are now, those that are up.
-    changed_topic_ids: list[bytes] = field(default_factory=list)
+    # All that are up, be it for their own partitions or to describe those of others.
     logstores_must_know: bool = False
     gateways_must_know: bool = True
     # The revision that makes the answer true; -1 while it is not written.
@@ -171,8 +170,7 @@ class Requests:
                     request_id,
                     deadline_ms,
                     AlterConfigsResponse(changes.results, known_revision),
-                    changed_topic_ids=changes.topic_ids,
-                    logstores_must_know=changes.brokers,
+                    logstores_must_know=True,
                 )
                 return waiting, changes.steps
             case CreatePartitionsRequest():
@@ -195,8 +193,6 @@ class Requests:
         if waiting.gateways_must_know and not self._subscriptions.gateways_know(revision):
             return False
         if waiting.logstores_must_know and not self._links.logstores_know(revision):
-            return False
-        if not all(self._links.live_leaders_know(topic_id, revision) for topic_id in waiting.changed_topic_ids):
             return False
         return all(self._links.leaders_know(topic_id, revision) for topic_id in waiting.created_topic_ids if topic_id)
 
