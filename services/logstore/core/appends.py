@@ -56,7 +56,7 @@ class Appends:
             self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
             return
         # While one waits, so do all behind it: a config that no longer asks for it does not change their order.
-        if may_open(partition.log.config) or self._openings.holds(partition):
+        if may_open(partition.log.config) or partition in self._openings.lines:
             self._openings.take(WaitingAppend(stream, append, wall_ms), partition)
             return
         self._take(stream, append, memoryview(append.records), wall_ms, partition)

@@ -46,27 +46,23 @@ class Openings:
         self._outbox = outbox
         self._codecs = codecs
         self._go_on = go_on
-        self._lines: dict[Partition, deque[WaitingAppend]] = {}
-        """The first of each line is being opened, or waits for a worker."""
+        self.lines: dict[Partition, deque[WaitingAppend]] = {}
+        """Of partitions whose appends wait here; the first of each line is being opened, or waits for a worker."""
         self._without_worker: deque[Partition] = deque()
         self._under_way: dict[OpenBatchEffect, tuple[Partition, WaitingAppend]] = {}
 
-    def holds(self, partition: Partition) -> bool:
-        """Whether appends of the partition wait here."""
-        return partition in self._lines
-
     def take(self, waiting: WaitingAppend, partition: Partition) -> None:
         """An append to a topic whose batches may have to be opened."""
-        line = self._lines.get(partition)
+        line = self.lines.get(partition)
         if line is not None:
             line.append(waiting)
             return
-        self._lines[partition] = deque([waiting])
+        self.lines[partition] = deque([waiting])
         self._advance(partition)
 
     def _advance(self, partition: Partition) -> None:
         """Let the line move on, up to the next batch that needs a worker."""
-        line = self._lines[partition]
+        line = self.lines[partition]
         while line:
             waiting = line[0]
             records = memoryview(waiting.append.records)
@@ -82,7 +78,7 @@ class Openings:
                 self._without_worker.append(partition)
                 self._begin()
                 return
-        del self._lines[partition]
+        del self.lines[partition]
 
     def _opened(self, waiting: WaitingAppend, partition: Partition) -> memoryview | Refusal:
         records = memoryview(waiting.append.records)
@@ -91,7 +87,7 @@ class Openings:
     def _begin(self) -> None:
         while self._without_worker and len(self._under_way) < OPENINGS_MAX:
             partition = self._without_worker.popleft()
-            line = self._lines.get(partition)
+            line = self.lines.get(partition)
             if line is None:
                 continue
             waiting = line[0]
@@ -107,7 +103,7 @@ class Openings:
 
     def on_opened(self, effect: OpenBatchEffect) -> None:
         partition, waiting = self._under_way.pop(effect)
-        line = self._lines.get(partition)
+        line = self.lines.get(partition)
         # Otherwise it has been answered meanwhile, with all that waited behind it.
         if line is not None and line and line[0] is waiting:
             line.popleft()
@@ -119,7 +115,7 @@ class Openings:
 
     def drop(self, partition: Partition) -> list[WaitingAppend]:
         """Everything that waits for the partition, the append that is being opened included: nothing comes of it."""
-        line = self._lines.pop(partition, None)
+        line = self.lines.pop(partition, None)
         if line is None:
             return []
         if partition in self._without_worker:
