@@ -12,11 +12,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import BatchHeader, Compression, Record, build_batch
-from services.logstore.core.storage.compaction.cleanable import cleanable
 from services.logstore.core.storage.compaction.transactions import AbortedTransaction
-from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.producer_state import ProducerState
 from services.logstore.core.storage.recovery import open_log
 from tests.sim.disk_model import DiskModel
@@ -178,8 +175,7 @@ class Run:
             assert header.compression == was.compression or not records
             if records:
                 assert header.max_timestamp == max(record.timestamp_ms for record in records)
-        ends = [segment.base_offset for segment in segments[1:]] + [log.log_end_offset]
-        for segment, end_offset in zip(segments, ends, strict=True):
+        for end_offset in [*[segment.base_offset for segment in segments[1:]], log.log_end_offset]:
             last = max(
                 header.next_offset for header, _ in batches_of(self.disk, log) if header.base_offset < end_offset
             )
