@@ -114,6 +114,8 @@ class LogstoreRegistration:
     boot_id: str = ""
     # Log directories that can't be used any more, by path, with the reason.
     offline_log_dirs: dict[str, str] = field(default_factory=dict)
+    # Log directories whose disk is full, by path, with what found no room: they take appends again when there is some.
+    full_log_dirs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)

@@ -64,7 +64,8 @@ class LogstoreNode:
             settings.control_listeners, settings.log_level, settings.log_format, self._on_command
         )
         self._offline_log_dirs: dict[str, str] = {}
-        self._gone_offline = asyncio.Event()
+        self._full_log_dirs: dict[str, str] = {}
+        self._log_dirs_changed = asyncio.Event()
         self._stop_loading = threading.Event()
         self._loop: LogstoreLoop | None = None
         self._workers: IoWorkers | None = None
@@ -112,7 +113,7 @@ class LogstoreNode:
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.run())
-            tasks.create_task(self._report_offline(registration))
+            tasks.create_task(self._report_log_dirs(registration))
             tasks.create_task(self._fail_with_the_loop())
 
     async def _learn_cluster_id(self) -> str:
@@ -193,6 +194,7 @@ class LogstoreNode:
                 settings.broker_rack,
                 self._boot_id,
                 dict(self._offline_log_dirs),
+                dict(self._full_log_dirs),
             )
 
         assert self._loop is not None
@@ -219,7 +221,14 @@ class LogstoreNode:
         self._administration.send(outgoing)
         for path, error in outgoing.offline:
             self._offline_log_dirs[path] = str(error)
-            self._gone_offline.set()
+            self._full_log_dirs.pop(path, None)
+            self._log_dirs_changed.set()
+        for path, lack in outgoing.room:
+            if lack is None:
+                self._full_log_dirs.pop(path, None)
+            else:
+                self._full_log_dirs[path] = str(lack)
+            self._log_dirs_changed.set()
         for command in outgoing.cleaner:
             assert self._cleaner is not None, "it is there before the loop takes a turn"
             self._cleaner.send(command)
@@ -248,11 +257,11 @@ class LogstoreNode:
         self._loop.core.on_cleaner_gone()
         self._loop.wake()
 
-    async def _report_offline(self, registration: Registration) -> None:
-        """The registration names the directories that can't be used: the controller makes problems of them."""
+    async def _report_log_dirs(self, registration: Registration) -> None:
+        """The registration names the directories that are offline or full: the controller makes problems of them."""
         while True:
-            await self._gone_offline.wait()
-            self._gone_offline.clear()
+            await self._log_dirs_changed.wait()
+            self._log_dirs_changed.clear()
             await registration.update()
 
     async def _fail_with_the_loop(self) -> None:
