@@ -1,9 +1,10 @@
-"""A bar plot as SVG, readable on light and dark pages."""
+"""Plots as SVG, readable on light and dark pages: bars and lines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from math import log10
 
 _WIDTH = 760
 _LABEL_WIDTH = 330
@@ -11,6 +12,7 @@ _ROW_HEIGHT = 44
 _TOP = 48
 _MARGIN = 56
 _BAR_HEIGHT = 16
+_LINE_COLOURS = ("#2a9d5c", "#c98a1b")
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,3 +56,39 @@ def bar_plot(title: str, bars: list[Bar]) -> str:
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def line_plot(title: str, series: dict[str, list[tuple[int, float]]], unit: str) -> str:
+    """Lines over a logarithmic axis of powers of ten; points by name, (x, y)."""
+    xs = sorted({x for points in series.values() for x, _ in points})
+    y_max = max(y for points in series.values() for _, y in points) * 1.15
+    left, top, width, height = 64, 48, _WIDTH - 220, 260
+
+    def place(x: int, y: float) -> tuple[float, float]:
+        span = log10(xs[-1] / xs[0]) or 1.0
+        return left + width * log10(x / xs[0]) / span, top + height * (1 - y / y_max)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top + height + 40}" width="{_WIDTH}" '
+        f'height="{top + height + 40}" font-family="sans-serif" font-size="13">',
+        "<style>text{fill:#222}.line{stroke:#222}@media(prefers-color-scheme:dark)"
+        "{text{fill:#ddd}.line{stroke:#ddd}}</style>",
+        f'<text x="0" y="20" font-size="15" font-weight="bold">{escape(title)}</text>',
+        f'<line class="line" x1="{left}" x2="{left + width}" y1="{top + height}" y2="{top + height}"/>',
+        f'<line class="line" x1="{left}" x2="{left}" y1="{top}" y2="{top + height}"/>',
+    ]
+    for x in xs:
+        parts.append(f'<text x="{place(x, 0)[0]:.1f}" y="{top + height + 20}" text-anchor="middle">{x:,}</text>')
+    for step in range(1, 4):
+        y = y_max * step / 4
+        parts.append(f'<text x="{left - 8}" y="{place(xs[0], y)[1] + 4:.1f}" text-anchor="end">{y:,.0f} {unit}</text>')
+    for number, (name, points) in enumerate(series.items()):
+        colour = _LINE_COLOURS[number % len(_LINE_COLOURS)]
+        path = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [
+            '<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>'.format(*place(*point), colour) for point in points
+        ]
+        x, y = place(*points[-1])
+        parts.append(f'<text x="{x + 10:.1f}" y="{y + 4:.1f}">{escape(name)}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"

@@ -13,6 +13,7 @@ class ClusterImage:
     """
 
     __slots__ = (
+        "broker_configs",
         "brokers",
         "cluster_id",
         "controller_epoch",
@@ -28,6 +29,8 @@ class ClusterImage:
         self.cluster_id = ""
         self.controller_epoch = -1
         self.brokers: dict[int, Broker] = {}
+        # Configs given at run time, by broker id; ALL_BROKERS: for those without one of their own.
+        self.broker_configs: dict[int, dict[str, str]] = {}
         self.purgatories: list[Purgatory] = []
         self.topics_by_name: dict[str, TopicMetadata] = {}
         self.topics_by_id: dict[bytes, TopicMetadata] = {}
@@ -47,6 +50,7 @@ class ClusterImage:
         for topic in update.topics:
             self._put(topic, known.get(topic.topic_id, {}))
         self.brokers = {broker.node_id: broker for broker in sorted(update.brokers, key=lambda each: each.node_id)}
+        self.broker_configs = {each.broker_id: each.configs for each in update.broker_configs}
         self.purgatories = sorted(update.purgatories, key=lambda each: each.pod_id)
         self.revision = update.revision
         self.cluster_id = update.cluster_id

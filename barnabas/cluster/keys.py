@@ -3,8 +3,8 @@
 Members write their own registrations, under a lease of their own; everything else is written by the active controller
 alone, in Txns that compare its election key. A topic's partitions are packed into chunks keyed by topic id; the
 topic's own record, keyed by name, is written last and is the commit point: chunks without one (and without a deletion
-record) are left over from a creation that never happened. A deletion record outlives the topic until every replica is
-gone.
+record), or beyond its number of partitions, are left over from a creation that never happened. A deletion record
+outlives the topic until every replica is gone.
 
     /barnabas/cluster                       ClusterRecord
     /barnabas/controller/election           ControllerRegistration of the active one, under its lease
@@ -17,6 +17,7 @@ gone.
     /barnabas/topics/<name>                 TopicRecord
     /barnabas/partitions/<topic id>/<n>     PartitionChunk, partitions from 500 × n
     /barnabas/deletions/<topic id>          DeletionRecord
+    /barnabas/broker_configs/<id>           BrokerConfigsRecord, "default" for those of all brokers
     /barnabas/producer_ids                  ProducerIdsRecord
 """
 
@@ -29,7 +30,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from barnabas.cluster.messages import NO_LEADER
+from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
 
 PARTITIONS_PER_CHUNK = 500
 
@@ -53,6 +54,7 @@ class Keys:
     """The keys under one prefix, which ends with a slash."""
 
     __slots__ = (
+        "broker_configs_directory",
         "cluster",
         "controller_epoch",
         "deletions",
@@ -72,6 +74,7 @@ class Keys:
         self.topics = prefix + "topics/"
         self.partitions = prefix + "partitions/"
         self.deletions = prefix + "deletions/"
+        self.broker_configs_directory = prefix + "broker_configs/"
         self.producer_ids = prefix + "producer_ids"
 
     def registrations(self, role: Role) -> str:
@@ -93,6 +96,9 @@ class Keys:
     def deletion(self, topic_id: bytes) -> str:
         return self.deletions + topic_id.hex()
 
+    def broker_configs(self, broker_id: int) -> str:
+        return self.broker_configs_directory + ("default" if broker_id == ALL_BROKERS else str(broker_id))
+
 
 @dataclass(slots=True, frozen=True)
 class LogstoreRegistration:
@@ -108,6 +114,8 @@ class LogstoreRegistration:
     boot_id: str = ""
     # Log directories that can't be used any more, by path, with the reason.
     offline_log_dirs: dict[str, str] = field(default_factory=dict)
+    # Log directories whose disk is full, by path, with what found no room: they take appends again when there is some.
+    full_log_dirs: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, frozen=True)
@@ -210,6 +218,14 @@ class DeletionRecord:
 
 
 @dataclass(slots=True, frozen=True)
+class BrokerConfigsRecord:
+    """Configs that brokers were given while they run; ALL_BROKERS: for those without one of their own."""
+
+    broker_id: int
+    configs: dict[str, str]
+
+
+@dataclass(slots=True, frozen=True)
 class ProducerIdsRecord:
     # The first id that no block contains yet.
     next_producer_id: int
@@ -222,6 +238,7 @@ Record = (
     | TopicRecord
     | PartitionChunk
     | DeletionRecord
+    | BrokerConfigsRecord
     | ProducerIdsRecord
 )
 
@@ -301,6 +318,8 @@ def encode_record(record: Record) -> bytes:
             )
         case DeletionRecord():
             return _dump({"topic": record.topic, "topic_id": record.topic_id.hex(), "partitions": record.partitions})
+        case BrokerConfigsRecord():
+            return _dump({"broker_id": record.broker_id, "configs": record.configs})
         case ProducerIdsRecord():
             return _dump({"next_producer_id": record.next_producer_id})
 
@@ -347,6 +366,9 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
         case ["deletions", _]:
             deletion = _typed(DeletionRecord, _with_topic_id(_load(value)))
             return _held_by(key, keys.deletion(deletion.topic_id), deletion)
+        case ["broker_configs", _]:
+            broker_configs = _typed(BrokerConfigsRecord, _load(value))
+            return _held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
         case _:
             return None
 

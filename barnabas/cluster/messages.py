@@ -8,10 +8,13 @@ The meaning of every field is documented there, once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 NO_LEADER = -1
 NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
+# The broker id of configs that are every broker's.
+ALL_BROKERS = -1
 
 
 @dataclass(slots=True, frozen=True)
@@ -355,3 +358,21 @@ class AllocateProducerIdsResponse:
     error_code: int
     first_producer_id: int
     length: int
+
+
+MembershipRequest: TypeAlias = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | AlterConfigsRequest
+    | CreatePartitionsRequest
+    | AllocateProducerIdsRequest
+)
+"""What a member asks of the active controller; answered by the class below that has its place."""
+
+MembershipResponse: TypeAlias = (
+    CreateTopicsResponse
+    | DeleteTopicsResponse
+    | AlterConfigsResponse
+    | CreatePartitionsResponse
+    | AllocateProducerIdsResponse
+)

@@ -55,6 +55,14 @@ class TopicConfig:
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str]) -> TopicConfig | str:
         """Defaults with `overrides` (Kafka's dotted names) on top; a message for the client if one is wrong."""
+        config = cls.parse(overrides)
+        if isinstance(config, str):
+            return config
+        return config._contradiction() or config
+
+    @classmethod
+    def parse(cls, overrides: Mapping[str, str]) -> TopicConfig | str:
+        """The same without a look at what contradicts each other: a new default must not stop a topic from working."""
         for name in overrides:
             if name not in TOPIC_KEYS:
                 return f"Unknown topic config name: {name}"
@@ -65,15 +73,17 @@ class TopicConfig:
             except InvalidValue as problem:
                 return str(problem)
             values[name.replace(".", "_")] = ",".join(value) if isinstance(value, tuple) else value
-        config = cls(**values)  # type: ignore[arg-type]  # each key gives its own field's type
-        if config.remote_storage_enable:
+        return cls(**values)  # type: ignore[arg-type]  # each key gives its own field's type
+
+    def _contradiction(self) -> str | None:
+        if self.remote_storage_enable:
             return (
                 "Tiered Storage functionality is disabled in the broker. "
                 "Topic cannot be configured with remote log storage."
             )
-        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             return (
-                f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
-                f"max.compaction.lag.ms ({config.max_compaction_lag_ms})"
+                f"conflict topic config setting min.compaction.lag.ms ({self.min_compaction_lag_ms}) > "
+                f"max.compaction.lag.ms ({self.max_compaction_lag_ms})"
             )
-        return config
+        return None

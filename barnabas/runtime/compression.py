@@ -25,7 +25,8 @@ _BLOCK_LENGTH: Final = Struct(">i")
 # A copy of snappy's takes 3 bytes for 64 at most. What claims more is no snappy, and its buffer is never made.
 _SNAPPY_RATIO_MAX: Final = 22
 
-_FIRST_BUFFER_BYTES: Final = 256 * 1024
+# Larger ones come fresh from the kernel, which takes longer than to fill one.
+_FIRST_BUFFER_BYTES: Final = 64 * 1024
 _GZIP_WINDOW_BITS: Final = 31
 _GZIP_PIECE_BYTES: Final = 16 * 1024
 

@@ -20,6 +20,12 @@ from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_reg
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResult,
     CreateTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -140,6 +146,30 @@ class MembershipClient:
         code = ErrorCode.REQUEST_TIMED_OUT
         results = [DeleteTopicResult(topic.topic, topic.topic_id, code, code.message) for topic in request.topics]
         return DeleteTopicsResponse(results, revision=-1)
+
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        """Answered when whom it concerns has the configs, or with REQUEST_TIMED_OUT: they may yet be changed."""
+        message = to_proto(request, pb.AlterConfigsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.AlterConfigs(message, timeout=timeout_s), request.timeout_ms, repeatable=False
+        )
+        if answer is not None:
+            return from_proto(AlterConfigsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        return AlterConfigsResponse([AlterConfigsResult(code, code.message) for _ in request.resources], revision=-1)
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        """Answered when leaders and gateways know the partitions, or with REQUEST_TIMED_OUT: they may yet exist."""
+        message = to_proto(request, pb.CreatePartitionsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.CreatePartitions(message, timeout=timeout_s),
+            request.timeout_ms,
+            repeatable=False,
+        )
+        if answer is not None:
+            return from_proto(CreatePartitionsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        return CreatePartitionsResponse([CreatePartitionsResult(code, code.message) for _ in request.topics], -1)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """A block of producer ids that nobody else has. Repeated at will: a block whose answer is lost stays unused."""

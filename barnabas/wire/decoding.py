@@ -35,6 +35,7 @@ _NAMES: Final[dict[str, Any]] = {
     "MalformedFrame": MalformedFrame,
     "bad_length": primitives.bad_length,
     "check_count": primitives.check_count,
+    "check_tag_count": primitives.check_tag_count,
     "continue_uvarint": primitives.continue_uvarint,
     "fixed_array": _fixed_array,
     "new": object.__new__,
@@ -240,13 +241,13 @@ class _Decoder:
         source = self.source
         count = self.read_uvarint()
         with source.block(f"if {count}:"):
+            source.line(f"check_tag_count({count}, limit - p)")
             self.spend("tagged fields", count)
             if not tagged:
                 source.line(f"p = skip_tags(frame, p, {count})")
                 return
             tag = source.fresh("t")
             end = source.fresh("e")
-            source.line(f"check_count('tagged fields', {count}, 2, limit - p)")
             source.line(f"{tag} = -1")
             with source.block(f"for _ in range({count}):"):
                 source.line(f"{tag}, p, {end} = read_tag(frame, p, {tag})")

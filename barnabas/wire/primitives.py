@@ -24,6 +24,10 @@ ELEMENTS_MAX: Final = 1 << 19
 """Array elements and tagged fields in one request, all together. A peer that sends 100 MB of two-byte elements would
 otherwise get 5 GB of objects and half a minute of the processor's time; a fetch of 200,000 partitions fits."""
 
+TAGGED_FIELDS_MAX: Final = 1 << 10
+"""Tagged fields in one struct or header. Kafka has at most five of them anywhere; skipping many costs time alone, but
+that before anybody is authenticated."""
+
 UVARINT_BYTES: Final = tuple(bytes((value,)) for value in range(0x80))
 """The encodings of one byte, ready made: `UVARINT_BYTES[value]`."""
 
@@ -138,9 +142,7 @@ def read_tag(buffer: Buffer, position: int, previous_tag: int) -> tuple[int, int
 
 def skip_tags(buffer: Buffer, position: int, count: int) -> int:
     """Step over `count` tagged fields that nobody here knows; returns the position after them."""
-    check_count("tagged fields", count, 2, len(buffer) - position)
-    if count > ELEMENTS_MAX:
-        raise too_many_elements("tagged fields", ELEMENTS_MAX)
+    check_tag_count(count, len(buffer) - position)
     tag = -1
     for _ in range(count):
         tag, _, position = read_tag(buffer, position, tag)
@@ -151,6 +153,13 @@ def check_count(name: str, count: int, element_bytes_min: int, bytes_left: int) 
     """Refuse a count of elements that the remaining bytes can't hold."""
     if count * element_bytes_min > bytes_left:
         raise MalformedFrame(f"{name}: {count} elements can't be in the {bytes_left} bytes that are left")
+
+
+def check_tag_count(count: int, bytes_left: int) -> None:
+    """The same for the tagged fields of one struct or header, whose number has a bound of its own."""
+    check_count("tagged fields", count, 2, bytes_left)
+    if count > TAGGED_FIELDS_MAX:
+        raise MalformedFrame(f"{count} tagged fields in one struct")
 
 
 def too_many_elements(name: str, elements_max: int) -> MalformedFrame:

@@ -22,9 +22,13 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
+        """`head` and what is written inside; `pass` where that is nothing, as for a struct without fields."""
         self.line(head)
+        lines_before = len(self._lines)
         self._indent += 1
         yield
+        if len(self._lines) == lines_before:
+            self.line("pass")
         self._indent -= 1
 
     def fresh(self, prefix: str) -> str:

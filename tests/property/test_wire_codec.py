@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barnabas.wire import codec
-from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.api_keys import CLIENT_KEYS, ApiKey
 from barnabas.wire.decoding import compile_decoder
 from barnabas.wire.headers import decode_request_header, decode_response_header
 from barnabas.wire.messages import MESSAGES
@@ -46,11 +46,14 @@ def decode(frame: memoryview, message: type[Any], key: ApiKey, version: int) -> 
     return response
 
 
-@MANY
-@given(messages())
-def test_what_is_encoded_is_decoded(case: tuple[Any, ApiKey, int]) -> None:
-    message, key, version = case
-    assert decode(frame_of(message, key, version), type(message), key, version) == message
+@pytest.mark.parametrize("key", CLIENT_KEYS, ids=lambda key: key.name)
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_encoded_is_decoded(key: ApiKey, data: st.DataObject) -> None:
+    for version in range(key.schema_versions.first, key.schema_versions.last + 1):
+        for message_type in MESSAGES[key]:
+            message = data.draw(message_of(message_type, version))
+            assert decode(frame_of(message, key, version), message_type, key, version) == message
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

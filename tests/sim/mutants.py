@@ -216,7 +216,7 @@ def flush_is_not_waited_for() -> None:
     def take_write(self: PartitionLog) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
-            effect.flush = self._flushes.in_flight = None
+            effect.flush = self.flushes.in_flight = None
         return effect
 
     _replace(PartitionLog, "take_write", take_write)

@@ -28,12 +28,18 @@ from barnabas.cluster.administration import AdministrationRequest, Administratio
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
     ControlRequest,
     ControlResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    MembershipRequest,
+    MembershipResponse,
     UpdateMetadata,
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
@@ -59,7 +65,7 @@ class Call:
     """One unary call to the controller."""
 
     call_id: int
-    request: CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
+    request: MembershipRequest
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,7 +73,7 @@ class Return:
     """Its answer. None: not active; `untouched` tells whether the request has certainly changed nothing."""
 
     call_id: int
-    answer: CreateTopicsResponse | DeleteTopicsResponse | AllocateProducerIdsResponse | None
+    answer: MembershipResponse | None
     untouched: bool = False
 
 
@@ -101,6 +107,10 @@ _PROTO_BY_TYPE: dict[type, Any] = {
     CreateTopicsResponse: membership_pb2.CreateTopicsResponse,
     DeleteTopicsRequest: membership_pb2.DeleteTopicsRequest,
     DeleteTopicsResponse: membership_pb2.DeleteTopicsResponse,
+    AlterConfigsRequest: membership_pb2.AlterConfigsRequest,
+    AlterConfigsResponse: membership_pb2.AlterConfigsResponse,
+    CreatePartitionsRequest: membership_pb2.CreatePartitionsRequest,
+    CreatePartitionsResponse: membership_pb2.CreatePartitionsResponse,
     AllocateProducerIdsRequest: membership_pb2.AllocateProducerIdsRequest,
     AllocateProducerIdsResponse: membership_pb2.AllocateProducerIdsResponse,
     **{

@@ -1,5 +1,7 @@
 """ApiVersions, API key 18, versions 0 to 4; flexible from 3.
 
+What a broker serves: the first thing that a client asks.
+
 - The response's header is v0 in all versions, and a request of a version that is not served is answered with a v0 body
   and UNSUPPORTED_VERSION (KIP-511), so that any client can read it.
 - v1: throttle time. v3: client software name and version, and the tagged features (KIP-584). v4: a feature's minimum

@@ -1,5 +1,7 @@
 """CreateTopics, API key 19, versions 2 to 7; flexible from 5.
 
+Creates topics, each with a result of its own.
+
 - v4: -1 asks for the default number of partitions and replicas (KIP-464). v5: the response tells the topic's
   configuration (KIP-525), null and with a tagged error code where the principal may not see it. v6: may return
   THROTTLING_QUOTA_EXCEEDED (KIP-599). v7: the topic's id.

@@ -1,6 +1,7 @@
 """DeleteRecords, API key 21, versions 0 to 2; flexible from 2.
 
-Deletes the records of a partition before an offset: its log start offset moves, and segments wholly before it go.
+Deletes the records of a partition before an offset: its log start offset moves, and segments wholly before it go
+(KIP-107).
 
 - v1 differs from v0 only in throttling: the answer comes first, then the connection is muted (KIP-219).
 - An offset of -1 stands for the high watermark; an offset past it is OFFSET_OUT_OF_RANGE.

@@ -1,5 +1,7 @@
 """DeleteTopics, API key 20, versions 1 to 6; flexible from 4.
 
+Deletes topics, each with a result of its own.
+
 - Up to v5 topics are named in `topic_names`; from v6 on `topics` names each by its name or its id, never both.
 - v5: error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599). v6: topic ids (KIP-516), UNKNOWN_TOPIC_ID.
 

@@ -1,5 +1,7 @@
 """DescribeCluster, API key 60, versions 0 to 2; flexible.
 
+The brokers or controllers of the cluster, and what the asker may do with it (KIP-700).
+
 - v1: endpoint type, with MISMATCHED_ENDPOINT_TYPE and UNSUPPORTED_ENDPOINT_TYPE (KIP-919). v2: fenced brokers
   (KIP-1073).
 

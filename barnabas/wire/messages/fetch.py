@@ -1,5 +1,7 @@
 """Fetch, API key 1, versions 0 to 18 (Kafka 4.3: 4 to 18); flexible from 12.
 
+Reads records of partitions from an offset on, and waits for more where there are too few.
+
 - v0 to v3, which Kafka 4 has dropped, return message sets of the old formats. v1: throttle time. v2: messages of magic
   1 (KIP-32). v3: `max_bytes` of the whole answer (KIP-74). v4: record batch v2, isolation level, last stable offset and
   aborted transactions (KIP-98).

@@ -1,5 +1,7 @@
 """FindCoordinator, API key 10, versions 0 to 6; flexible from 3.
 
+The broker that coordinates a group, a transaction or a share group.
+
 - Up to v3 one `key` is asked for and the answer stands at the top level; from v4 on `coordinator_keys` asks for many
   and `coordinators` answers (KIP-699).
 - v1: key type. v5: TRANSACTION_ABORTABLE (KIP-890). v6: share groups, keyed `group:topic id:partition` (KIP-932).

@@ -1,5 +1,7 @@
 """InitProducerId, API key 22, versions 0 to 6 (Kafka 4.3: 0 to 5); flexible from 2.
 
+Id and epoch for an idempotent or transactional producer.
+
 - Without a transactional id it hands out a fresh producer id with epoch 0.
 - v3: a producer may present its id and epoch to resume (KIP-360). v4: PRODUCER_FENCED. v5: TRANSACTION_ABORTABLE
   (KIP-890). v6, two-phase commit (KIP-939), is unstable in Kafka 4.3, which does not offer it either.

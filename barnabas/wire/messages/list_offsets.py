@@ -1,5 +1,7 @@
 """ListOffsets, API key 2, versions 1 to 11; flexible from 6.
 
+The offset of a timestamp, or of the ends of a partition.
+
 - v2: isolation level. v4: leader epochs (KIP-320). v5: may return OFFSET_NOT_AVAILABLE. v7: the offset of the largest
   timestamp (KIP-734). v8: earliest local offset (KIP-405). v9: last tiered offset (KIP-1005). v10: a timeout for
   reads of remote storage (KIP-1075). v11: earliest pending upload offset (KIP-1023).

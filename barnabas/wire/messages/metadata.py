@@ -1,5 +1,7 @@
 """Metadata, API key 3, versions 0 to 13; flexible from 9.
 
+Brokers, topics, partitions and their leaders; may create a topic that is asked for.
+
 - Which topics: in v0 an empty array asks for all; from v1 on null asks for all and an empty array for none.
 - v1: rack, controller, internal topics. v2: cluster id. v3: throttle time. v4: auto-creation may be declined. v5:
   offline replicas. v7: leader epochs. v8: authorized operations. v10: topic ids, which a request may use from v12 on.

@@ -1,7 +1,9 @@
 """Produce, API key 0, versions 0 to 13 (Kafka 4.3: 3 to 13); flexible from 9.
 
-- v0 to v2 are advertised (KAFKA-18659) and decoded, so that each of their partitions can be refused with
-  UNSUPPORTED_VERSION; their records are message sets of the old formats.
+Appends records to partitions, each answered for itself.
+
+- v0 to v2, which Kafka 4 has dropped, carry message sets of the old formats. v1: throttle time. v2: messages of magic
+  1, and the time of the append (KIP-32).
 - v3: transactional id, record batch v2. v5: log start offset. v7: zstd allowed. v8: record errors and an error message
   (KIP-467). v10: current leader and node endpoints (KIP-951). v12: may implicitly add partitions to a transaction
   (KIP-890). v13: topic ids instead of names (KIP-516).

@@ -2,8 +2,8 @@
 
 Acquires records for a member of a share group, and acknowledges those it had (KIP-932).
 
-- v0 was the early access of Kafka 4.0, and is gone. v2: records may be acquired one by one, to the limit and no further
-  (KIP-1206), and locks renewed (KIP-1222).
+- v0 was the early access of Kafka 4.0, and is gone. v2: `max_records` may be kept to exactly rather than by whole
+  batches (KIP-1206), and locks may be renewed (KIP-1222).
 - Runs in share sessions, which are like fetch sessions; a member has one per broker. Epoch 0 opens, -1 closes.
 
 State: not served yet; it needs the group and share coordinators.

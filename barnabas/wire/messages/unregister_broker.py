@@ -1,6 +1,6 @@
 """UnregisterBroker, API key 64, version 0; flexible.
 
-Removes a broker that will not return from the cluster's metadata (KIP-589).
+Removes a broker that will not return from the cluster's metadata (KIP-631).
 
 State: not served yet; it needs elections, reassignments and features on demand.
 

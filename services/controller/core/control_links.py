@@ -31,11 +31,12 @@ ANSWER_TIMEOUT_MS = 30_000
 
 @dataclass(slots=True, frozen=True)
 class _Sent:
-    """A command not answered yet; `leadership_revision` of a LeaderAndIsr, `deleted_topic_id` of a StopReplica."""
+    """A command not answered yet: the revision of a LeaderAndIsr or an UpdateMetadata, the topic of a StopReplica."""
 
     sequence: int
     sent_ms: int
     leadership_revision: int = -1
+    metadata_revision: int = -1
     deleted_topic_id: bytes = b""
 
 
@@ -55,6 +56,8 @@ class ControlLink:
     unanswered: deque[_Sent] = field(default_factory=deque)
     # Leaders and ISRs are applied there as of this revision of the image.
     leadership_revision: int = -1
+    # Likewise what all members are told, configs of brokers among it.
+    metadata_revision: int = -1
     deleted_topic_ids: set[bytes] = field(default_factory=set)
     # By topic id and partition: what the logstore answered last, where it was an error.
     partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)
@@ -100,7 +103,7 @@ class ControlLinks:
         link.connected = link.told_everything = False
         link.last_sequence = 0
         link.unanswered.clear()
-        link.leadership_revision = -1
+        link.leadership_revision = link.metadata_revision = -1
         link.partition_errors.clear()
 
     def on_response(self, link: ControlLink, response: ControlResponse) -> None:
@@ -118,6 +121,8 @@ class ControlLinks:
         elif sent.leadership_revision >= 0:
             link.leadership_revision = sent.leadership_revision
             link.partition_errors.update(failed)
+        elif sent.metadata_revision >= 0:
+            link.metadata_revision = sent.metadata_revision
 
     def tell_everything(self, link: ControlLink, controller_epoch: int, now_ms: int) -> list[Effect]:
         """The beginning of a stream."""
@@ -186,7 +191,10 @@ class ControlLinks:
     ) -> Effect:
         link.last_sequence += 1
         leadership_revision = self._image.revision if isinstance(body, LeaderAndIsr) else -1
-        link.unanswered.append(_Sent(link.last_sequence, now_ms, leadership_revision, deleted_topic_id))
+        metadata_revision = body.revision if isinstance(body, UpdateMetadata) else -1
+        link.unanswered.append(
+            _Sent(link.last_sequence, now_ms, leadership_revision, metadata_revision, deleted_topic_id)
+        )
         request = ControlRequest(
             sequence=link.last_sequence,
             controller_epoch=controller_epoch,
@@ -222,6 +230,10 @@ class ControlLinks:
             if link is None or link.leadership_revision < revision or (topic_id, number) in link.partition_errors:
                 return False
         return True
+
+    def logstores_know(self, revision: int) -> bool:
+        """All that are connected have been told, and have answered, what members are told of `revision`."""
+        return all(link.metadata_revision >= revision for link in self.by_node.values() if link.connected)
 
     def deletion_waits_for(self, topic_id: bytes) -> list[int]:
         """The logstores that have not deleted their replicas of a topic under deletion."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
-from barnabas.cluster.messages import ControlResponse
+from barnabas.cluster.messages import ControlResponse, MembershipRequest
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.candidacy import Candidacy
@@ -30,7 +30,7 @@ from services.controller.core.known_members import note_members
 from services.controller.core.leader_elections import elect_leaders
 from services.controller.core.metadata import full_update, incremental_update
 from services.controller.core.partition_changes import Liveness
-from services.controller.core.requests import Request, Requests
+from services.controller.core.requests import Requests
 from services.controller.core.subscriptions import Subscriber, Subscriptions
 from services.controller.core.topic_creation import TopicDefaults
 from services.controller.core.topic_deletion import finish_deletion, remove_unclaimed_chunks
@@ -57,7 +57,7 @@ class Controller:
         self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id)
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
-        self._requests = Requests(self.image, defaults, new_topic_id, self.links.leaders_know, self.subscriptions)
+        self._requests = Requests(self.image, defaults, new_topic_id, self.links, self.subscriptions)
         self._rules = TopicRulesTable(self.image, {})
         self._wall_ms = wall_ms
         self._effects: list[Effect] = []
@@ -172,7 +172,7 @@ class Controller:
         self.subscriptions.by_id.pop(subscriber_id, None)
         return self._turn(now_ms)
 
-    def on_request(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
+    def on_request(self, request_id: int, request: MembershipRequest, now_ms: int) -> list[Effect]:
         """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
         self._follow_election(now_ms)
         if self._active:

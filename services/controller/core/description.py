@@ -78,6 +78,7 @@ def describe_problems(controller: Controller) -> list[str]:
     if offline:
         problems.append(f"{offline} partition{'s have' if offline > 1 else ' has'} no leader")
     problems += _offline_log_dirs(controller)
+    problems += _full_log_dirs(controller)
     problems += _failed_partitions(controller)
     for topic_id, deletion in controller.image.deletions.items():
         waits_for = ", ".join(str(node_id) for node_id in controller.links.deletion_waits_for(topic_id))
@@ -135,6 +136,15 @@ def _offline_log_dirs(controller: Controller) -> list[str]:
         f"logstore {node_id}: log directory {path} is offline: {reason}; replace the disk and restart the logstore"
         for node_id, registered in sorted(controller.image.logstores.items())
         for path, reason in sorted(registered.record.offline_log_dirs.items())
+    ]
+
+
+def _full_log_dirs(controller: Controller) -> list[str]:
+    return [
+        f"logstore {node_id}: log directory {path} is full: {reason}; "
+        "appends are refused and reads go on until there is room, no restart is needed"
+        for node_id, registered in sorted(controller.image.logstores.items())
+        for path, reason in sorted(registered.record.full_log_dirs.items())
     ]
 
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from barnabas.cluster.messages import (
-    AllocateProducerIdsResponse,
-    ControlRequest,
-    CreateTopicsResponse,
-    DeleteTopicsResponse,
-    UpdateMetadata,
-)
+from barnabas.cluster.messages import ControlRequest, MembershipResponse, UpdateMetadata
 from barnabas.ports.etcd import Txn
-
-Response: TypeAlias = CreateTopicsResponse | DeleteTopicsResponse | AllocateProducerIdsResponse
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,7 +67,7 @@ class EndSubscription:
 @dataclass(slots=True, frozen=True)
 class Respond:
     request_id: int
-    response: Response
+    response: MembershipResponse
 
 
 @dataclass(slots=True, frozen=True)

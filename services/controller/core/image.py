@@ -12,6 +12,7 @@ from typing import Generic, TypeVar, assert_never
 
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
+    BrokerConfigsRecord,
     ClusterRecord,
     ControllerEpochRecord,
     ControllerRegistration,
@@ -30,7 +31,7 @@ from barnabas.cluster.keys import (
     decode_registration,
     member_id_of,
 )
-from barnabas.cluster.messages import PartitionMetadata, TopicMetadata
+from barnabas.cluster.messages import ALL_BROKERS, PartitionMetadata, TopicMetadata
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
 
 RegistrationT = TypeVar(
@@ -55,6 +56,7 @@ class Changes:
     deleted_topics: dict[bytes, None] = field(default_factory=dict)
     logstores: bool = False
     members: bool = False
+    broker_configs: bool = False
 
 
 class ControllerImage:
@@ -81,6 +83,7 @@ class ControllerImage:
         self.topics_by_collision_name: dict[str, str] = {}
         self.chunks: dict[bytes, dict[int, PartitionChunk]] = {}
         self.deletions: dict[bytes, DeletionRecord] = {}
+        self.broker_configs: dict[int, BrokerConfigsRecord] = {}
         self.next_producer_id = 0
         # Keys whose value no one can read, by what went wrong: a problem to report, not a reason to stop.
         self.unreadable: dict[str, str] = {}
@@ -155,9 +158,13 @@ class ControllerImage:
                 changes.topics[record.topic_id] = None
             case PartitionChunk():
                 self.chunks.setdefault(record.topic_id, {})[record.chunk] = record
-                changes.topics[record.topic_id] = None
+                if not self._is_unclaimed(record.topic_id, record.chunk):
+                    changes.topics[record.topic_id] = None
             case DeletionRecord():
                 self.deletions[record.topic_id] = record
+            case BrokerConfigsRecord():
+                self.broker_configs[record.broker_id] = record
+                changes.broker_configs = True
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
             case _:
@@ -208,6 +215,10 @@ class ControllerImage:
                 del self.chunks[bytes.fromhex(topic_id)]
         elif key.startswith(self.keys.deletions):
             del self.deletions[bytes.fromhex(key[len(self.keys.deletions) :])]
+        elif key.startswith(self.keys.broker_configs_directory):
+            broker = key[len(self.keys.broker_configs_directory) :]
+            del self.broker_configs[ALL_BROKERS if broker == "default" else int(broker)]
+            changes.broker_configs = True
         else:
             self._deregister(key, changes)
 
@@ -235,6 +246,8 @@ class ControllerImage:
         """The partitions of a topic (or of a deletion) in order, by their numbers."""
         chunks = self.chunks.get(topic_id, {})
         for chunk in sorted(chunks):
+            if self._is_beyond(topic_id, chunk):
+                break
             yield from enumerate(chunks[chunk].partitions, chunk * PARTITIONS_PER_CHUNK)
 
     def topic_metadata(self, topic: TopicRecord, node_id: int | None = None) -> TopicMetadata:
@@ -266,9 +279,24 @@ class ControllerImage:
         remembered = [int(member_id) for role, member_id in self.members if role is Role.LOGSTORE]
         return frozenset([*remembered, *self.logstores])
 
-    def unclaimed_chunks(self) -> list[bytes]:
-        """Ids of topics that have chunks but neither a record nor a deletion: left by a creation that broke off."""
-        return [each for each in self.chunks if each not in self.topics_by_id and each not in self.deletions]
+    def unclaimed_chunks(self) -> list[tuple[bytes, int]]:
+        """Topic id and number of the chunks that no topic or deletion has: left by a creation that broke off."""
+        return [
+            (topic_id, chunk)
+            for topic_id, chunks in self.chunks.items()
+            for chunk in sorted(chunks)
+            if self._is_unclaimed(topic_id, chunk)
+        ]
+
+    def _is_unclaimed(self, topic_id: bytes, chunk: int) -> bool:
+        if topic_id in self.deletions:
+            return False
+        return topic_id not in self.topics_by_id or self._is_beyond(topic_id, chunk)
+
+    def _is_beyond(self, topic_id: bytes, chunk: int) -> bool:
+        """New partitions of the topic are on their way into etcd, and its record does not count them yet."""
+        topic = self.topics_by_id.get(topic_id)
+        return topic is not None and chunk * PARTITIONS_PER_CHUNK >= topic.partitions
 
 
 def collision_name(topic: str) -> str:

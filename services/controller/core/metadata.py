@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.messages import Broker, Purgatory, UpdateMetadata
+from barnabas.cluster.messages import Broker, BrokerConfigs, Purgatory, UpdateMetadata
 from services.controller.core.image import Changes, ControllerImage
 
 
@@ -16,13 +16,14 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
         brokers=_brokers(image),
         purgatories=_purgatories(image),
         topics=topics,
+        broker_configs=_broker_configs(image),
     )
 
 
 def incremental_update(image: ControllerImage, changes: Changes, controller_epoch: int) -> UpdateMetadata | None:
     """None when the changes are nothing to members: a chunk of a topic that is not committed yet, a gateway."""
     topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
-    if not (topics or changes.deleted_topics or changes.members):
+    if not (topics or changes.deleted_topics or changes.members or changes.broker_configs):
         return None
     return UpdateMetadata(
         revision=image.revision,
@@ -33,6 +34,7 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         purgatories=_purgatories(image),
         topics=[image.topic_metadata(topic) for topic in topics],
         deleted_topic_ids=list(changes.deleted_topics),
+        broker_configs=_broker_configs(image),
     )
 
 
@@ -41,6 +43,10 @@ def _brokers(image: ControllerImage) -> list[Broker]:
         Broker(node_id, registered.record.data_address, registered.epoch, registered.record.rack)
         for node_id, registered in sorted(image.logstores.items())
     ]
+
+
+def _broker_configs(image: ControllerImage) -> list[BrokerConfigs]:
+    return [BrokerConfigs(broker_id, record.configs) for broker_id, record in sorted(image.broker_configs.items())]
 
 
 def _purgatories(image: ControllerImage) -> list[Purgatory]:

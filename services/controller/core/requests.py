@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from barnabas.cluster.keys import ProducerIdsRecord
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResult,
     CreateTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    MembershipRequest,
+    MembershipResponse,
 )
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.effects import Effect, Reject, Respond, Response
+from services.controller.core.config_changes import alter_configs
+from services.controller.core.control_links import ControlLinks
+from services.controller.core.effects import Effect, Reject, Respond
 from services.controller.core.image import ControllerImage
+from services.controller.core.partition_creation import create_partitions
 from services.controller.core.subscriptions import Subscriptions
 from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
 from services.controller.core.topic_deletion import delete_topics
-from services.controller.core.writes import Write, pack, put
-
-Request: TypeAlias = CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
+from services.controller.core.writes import Step, Write, pack, put, written
 
 PRODUCER_ID_BLOCK = 1000
 _ALLOCATE_TIMEOUT_MS = 5000
@@ -41,9 +50,11 @@ class Waiting:
 
     request_id: int
     deadline_ms: int
-    response: Response
-    # Topics whose leaders have to lead them.
+    response: MembershipResponse
+    # Topics whose leaders have to lead them, by the position of their result; b"" where there is none.
     created_topic_ids: list[bytes] = field(default_factory=list)
+    # All that are up, be it for their own partitions or to describe those of others.
+    logstores_must_know: bool = False
     gateways_must_know: bool = True
     # The revision that makes the answer true; -1 while it is not written.
     revision: int = -1
@@ -53,7 +64,7 @@ class Waiting:
 class _Job:
     """The Txns of one request, in order."""
 
-    steps: deque[list[Write]]
+    steps: deque[Step]
     waiting: Waiting
 
 
@@ -65,19 +76,19 @@ class Requests:
         image: ControllerImage,
         defaults: TopicDefaults,
         new_topic_id: Callable[[], bytes],
-        leaders_know: Callable[[bytes, int], bool],
+        links: ControlLinks,
         subscriptions: Subscriptions,
     ) -> None:
         self._image = image
         self._defaults = defaults
         self._new_topic_id = new_topic_id
-        self._leaders_know = leaders_know
+        self._links = links
         self._subscriptions = subscriptions
-        self._queue: deque[tuple[int, Request, int]] = deque()
+        self._queue: deque[tuple[int, MembershipRequest, int]] = deque()
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
 
-    def add(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
+    def add(self, request_id: int, request: MembershipRequest, now_ms: int) -> list[Effect]:
         """Take it up, or answer at once that it was not done."""
         if len(self._queue) + len(self._waiting) >= REQUESTS_MAX:
             return [Respond(request_id, _not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
@@ -90,13 +101,13 @@ class Requests:
         effects: list[Effect] = []
         while self._job is None and self._queue:
             request_id, request, deadline_ms = self._queue.popleft()
-            waiting, writes = self._decide(request_id, request, deadline_ms)
-            if writes:
-                self._job = _Job(deque(pack(writes)), waiting)
+            waiting, steps = self._decide(request_id, request, deadline_ms)
+            if steps:
+                self._job = _Job(deque(steps), waiting)
                 self._waiting[request_id] = waiting
             else:
                 effects.append(Respond(request_id, waiting.response))
-        return (self._job.steps[0] if self._job is not None else []), effects
+        return (self._job.steps[0]() if self._job is not None else []), effects
 
     def on_step_committed(self) -> None:
         job = self._job
@@ -137,7 +148,7 @@ class Requests:
         deadlines = [each.deadline_ms for each in self._waiting.values()] + [each[2] for each in self._queue]
         return min(deadlines, default=None)
 
-    def _decide(self, request_id: int, request: Request, deadline_ms: int) -> tuple[Waiting, list[Write]]:
+    def _decide(self, request_id: int, request: MembershipRequest, deadline_ms: int) -> tuple[Waiting, list[Step]]:
         image = self._image
         # Where nothing is written: the gateway waits for this one, and must not wait for one that it is never told.
         known_revision = self._subscriptions.published_revision
@@ -146,19 +157,32 @@ class Requests:
                 creation = create_topics(image, request, self._defaults, self._new_topic_id)
                 created = [topic.topic_id for topic in creation.created]
                 response = CreateTopicsResponse(creation.results, known_revision)
-                return Waiting(request_id, deadline_ms, response, created), creation.writes
+                return Waiting(request_id, deadline_ms, response, created), _fixed(creation.writes)
             case DeleteTopicsRequest():
                 deletion = delete_topics(image, request)
                 return (
                     Waiting(request_id, deadline_ms, DeleteTopicsResponse(deletion.results, known_revision)),
-                    deletion.writes,
+                    _fixed(deletion.writes),
                 )
+            case AlterConfigsRequest():
+                changes = alter_configs(image, request)
+                waiting = Waiting(
+                    request_id,
+                    deadline_ms,
+                    AlterConfigsResponse(changes.results, known_revision),
+                    logstores_must_know=True,
+                )
+                return waiting, changes.steps
+            case CreatePartitionsRequest():
+                growth = create_partitions(image, request)
+                answer = CreatePartitionsResponse(growth.results, known_revision)
+                return Waiting(request_id, deadline_ms, answer, growth.topic_ids), growth.steps
             case AllocateProducerIdsRequest():
                 first = image.next_producer_id
                 block = AllocateProducerIdsResponse(ErrorCode.NONE, first, PRODUCER_ID_BLOCK)
                 record = ProducerIdsRecord(first + PRODUCER_ID_BLOCK)
                 waiting = Waiting(request_id, deadline_ms, block, gateways_must_know=False)
-                return waiting, [put(image.keys.producer_ids, record)]
+                return waiting, _fixed([put(image.keys.producer_ids, record)])
             case _:
                 assert_never(request)
 
@@ -168,9 +192,11 @@ class Requests:
             return False
         if waiting.gateways_must_know and not self._subscriptions.gateways_know(revision):
             return False
-        return all(self._leaders_know(topic_id, revision) for topic_id in waiting.created_topic_ids)
+        if waiting.logstores_must_know and not self._links.logstores_know(revision):
+            return False
+        return all(self._links.leaders_know(topic_id, revision) for topic_id in waiting.created_topic_ids if topic_id)
 
-    def _timed_out(self, waiting: Waiting) -> Response:
+    def _timed_out(self, waiting: Waiting) -> MembershipResponse:
         """What is not true by the deadline, and may become so, has timed out; a gateway behind does not count."""
         response = waiting.response
         code = ErrorCode.REQUEST_TIMED_OUT
@@ -191,22 +217,43 @@ class Requests:
                     for result in response.results
                 ]
                 return DeleteTopicsResponse(deleted, waiting.revision)
+            case AlterConfigsResponse():
+                # A logstore that has not heard of it yet will: that is no reason to call what is done undone.
+                altered = [
+                    AlterConfigsResult(code, code.message)
+                    if result.error_code == ErrorCode.NONE and waiting.revision < 0
+                    else result
+                    for result in response.results
+                ]
+                return AlterConfigsResponse(altered, waiting.revision)
+            case CreatePartitionsResponse():
+                grown = [
+                    CreatePartitionsResult(code, code.message)
+                    if result.error_code == ErrorCode.NONE and not self._led(topic_id, waiting.revision)
+                    else result
+                    for result, topic_id in zip(response.results, waiting.created_topic_ids, strict=True)
+                ]
+                return CreatePartitionsResponse(grown, waiting.revision)
             case AllocateProducerIdsResponse():
                 return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
             case _:
                 assert_never(response)
 
     def _led(self, topic_id: bytes, revision: int) -> bool:
-        return revision >= 0 and self._leaders_know(topic_id, revision)
+        return revision >= 0 and self._links.leaders_know(topic_id, revision)
 
 
-def _at_revision(response: Response, revision: int) -> Response:
+def _fixed(writes: list[Write]) -> list[Step]:
+    return [written(txn) for txn in pack(writes)]
+
+
+def _at_revision(response: MembershipResponse, revision: int) -> MembershipResponse:
     if isinstance(response, AllocateProducerIdsResponse):
         return response
     return replace(response, revision=revision)
 
 
-def _not_done(request: Request, why: str) -> Response:
+def _not_done(request: MembershipRequest, why: str) -> MembershipResponse:
     """The answer to a request that was not begun: it has certainly changed nothing."""
     code = ErrorCode.REQUEST_TIMED_OUT
     match request:
@@ -216,6 +263,10 @@ def _not_done(request: Request, why: str) -> Response:
         case DeleteTopicsRequest():
             not_deleted = [DeleteTopicResult(each.topic, each.topic_id, code, why) for each in request.topics]
             return DeleteTopicsResponse(not_deleted, revision=-1)
+        case AlterConfigsRequest():
+            return AlterConfigsResponse([AlterConfigsResult(code, why) for _ in request.resources], revision=-1)
+        case CreatePartitionsRequest():
+            return CreatePartitionsResponse([CreatePartitionsResult(code, why) for _ in request.topics], revision=-1)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
         case _:

@@ -1,30 +1,38 @@
 """CreateTopics: which topics of a request come to be, with which partitions where, and why the others do not.
 
-Rules and messages are those of Kafka's ReplicationControlManager and Topic.validate. Replication factors above 1 are
-refused until logstores replicate.
+Rules and messages are those of Kafka's ReplicationControlManager and Topic.validate.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
-from barnabas.cluster.messages import Assignment, CreateTopicResult, CreateTopicsRequest, NewTopic
+from barnabas.cluster.messages import CreateTopicResult, CreateTopicsRequest, NewTopic
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage, collision_name
+from services.controller.core.placement import (
+    EXCESSIVE,
+    PARTITIONS_MAX,
+    Refused,
+    check_assignment,
+    count_replicas,
+    first_states,
+    spread,
+)
 from services.controller.core.writes import Write, put
 
 TOPIC_NAME_LENGTH_MAX = 249
-# Of one request (Kafka's MAX_PARTITIONS_PER_BATCH).
-PARTITIONS_MAX = 10_000
 
 _LEGAL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 # Kafka's Uuid: ZERO_UUID, and ONE_UUID, which was the id of the metadata topic.
 _RESERVED_TOPIC_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
 NO_TOPIC_ID = bytes(16)
+# Configs of one resource, names and values: every member is told of them, and a record has to fit into a Txn.
+CONFIG_BYTES_MAX = 128 * 1024
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,21 +52,12 @@ class TopicCreation:
     created: list[TopicRecord] = field(default_factory=list)
 
 
-class _Refused(Exception):  # noqa: N818  (a value on its way to the one place that answers)
-    """The answer for one topic; never leaves this module."""
-
-    def __init__(self, error_code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error_code = error_code
-        self.message = message
-
-
 def create_topics(
     image: ControllerImage, request: CreateTopicsRequest, defaults: TopicDefaults, new_topic_id: Callable[[], bytes]
 ) -> TopicCreation:
     """Decide about every topic of the request, against the image and the topics before it in the request."""
     creation = TopicCreation()
-    replica_counts = _replica_counts(image)
+    replica_counts = count_replicas(image)
     occurrences = Counter(topic.topic for topic in request.topics)
     # By collision name: what this request adds to the image.
     added: dict[str, str] = {}
@@ -66,15 +65,16 @@ def create_topics(
     for topic, asked in {asked.topic: asked for asked in request.topics}.items():
         try:
             if occurrences[topic] > 1:
-                raise _Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_name(image, topic, added)
             if excessive:
-                raise _Refused(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+                raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
             partitions = _assign(image, asked, defaults, replica_counts)
             config = TopicConfig.from_overrides(asked.configs)
             if isinstance(config, str):
-                raise _Refused(ErrorCode.INVALID_CONFIG, config)
-        except _Refused as refused:
+                raise Refused(ErrorCode.INVALID_CONFIG, config)
+            check_size(asked.configs)
+        except Refused as refused:
             creation.results.append(CreateTopicResult(topic, NO_TOPIC_ID, refused.error_code, refused.message))
             continue
         added[collision_name(topic)] = topic
@@ -109,27 +109,16 @@ def _asked_partitions(request: CreateTopicsRequest, defaults: TopicDefaults) -> 
     )
 
 
-def _replica_counts(image: ControllerImage) -> dict[int, int]:
-    """How many replicas each live logstore has."""
-    counts = dict.fromkeys(sorted(image.logstores), 0)
-    for topic_id in image.chunks:
-        for _, partition in image.partitions(topic_id):
-            for node_id in partition.replicas:
-                if node_id in counts:
-                    counts[node_id] += 1
-    return counts
-
-
 def _check_name(image: ControllerImage, topic: str, added: dict[str, str]) -> None:
     problem = topic_name_problem(topic)
     if problem is not None:
-        raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
     if topic in image.topics:
-        raise _Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
     name = collision_name(topic)
     existing = image.topics_by_collision_name.get(name, added.get(name))
     if existing is not None:
-        raise _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic}' collides with existing topic: {existing}")
+        raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{topic}' collides with existing topic: {existing}")
 
 
 def topic_name_problem(topic: str) -> str | None:
@@ -149,106 +138,39 @@ def _assign(
     image: ControllerImage, topic: NewTopic, defaults: TopicDefaults, replica_counts: dict[int, int]
 ) -> list[PartitionRecord]:
     """The first state of every partition, each with a live leader."""
-    if topic.assignments:
-        nodes = _assigned_by_hand(image, topic)
-    else:
-        nodes = _spread(topic, defaults, replica_counts)
-    for node_id in nodes:
-        replica_counts[node_id] += 1
-    return [
-        PartitionRecord(
-            leader=node_id,
-            leader_epoch=0,
-            partition_epoch=0,
-            replicas=(node_id,),
-            in_sync_replicas=(node_id,),
-            leader_broker_epoch=image.logstores[node_id].epoch,
-        )
-        for node_id in nodes
-    ]
+    nodes = _assigned_by_hand(image, topic) if topic.assignments else _spread(topic, defaults, replica_counts)
+    return first_states(image, nodes, replica_counts)
 
 
 def _assigned_by_hand(image: ControllerImage, topic: NewTopic) -> list[int]:
     for value, name in ((topic.replication_factor, "replication factor"), (topic.partitions, "numPartitions")):
         if value != -1:
             message = f"A manual partition assignment was specified, but {name} was not set to -1."
-            raise _Refused(ErrorCode.INVALID_REQUEST, message)
+            raise Refused(ErrorCode.INVALID_REQUEST, message)
     assigned: dict[int, int] = {}
     replication_factor = len(topic.assignments[0].broker_ids)
     for assignment in topic.assignments:
         if assignment.partition in assigned:
             message = f"Found multiple manual partition assignments for partition {assignment.partition}"
-            raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        _check_assignment(image, assignment, replication_factor)
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        check_assignment(image, assignment, replication_factor)
         assigned[assignment.partition] = assignment.broker_ids[0]
     if any(partition not in assigned for partition in range(len(assigned))):
         message = "partitions should be a consecutive 0-based integer sequence"
-        raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return [assigned[partition] for partition in range(len(assigned))]
 
 
-def _check_assignment(image: ControllerImage, assignment: Assignment, replication_factor: int) -> None:
-    broker_ids = assignment.broker_ids
-    problem = _assignment_problem(image, broker_ids, replication_factor)
-    if problem is not None:
-        message = f"The manual partition assignment includes {problem}"
-        raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    if len(broker_ids) > 1:
-        raise _Refused(ErrorCode.INVALID_REPLICATION_FACTOR, _NO_REPLICATION)
-    if not any(broker_id in image.logstores for broker_id in broker_ids):
-        message = (
-            f"All brokers specified in the manual partition assignment for partition {assignment.partition} "
-            "are fenced or in controlled shutdown."
-        )
-        raise _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-
-
-def _assignment_problem(image: ControllerImage, broker_ids: Sequence[int], replication_factor: int) -> str | None:
-    if not broker_ids:
-        return "an empty replica list."
-    known = image.known_node_ids()
-    for position, broker_id in enumerate(sorted(broker_ids)):
-        if broker_id < 0:
-            return f"an invalid broker id {broker_id}."
-        if position and sorted(broker_ids)[position - 1] == broker_id:
-            return f"the broker {broker_id} more than once."
-        if broker_id not in known:
-            return f"broker {broker_id}, but no such broker is registered."
-    if len(broker_ids) != replication_factor:
-        return (
-            f"a partition with {len(broker_ids)} replica(s), but this is not consistent with previous partitions, "
-            f"which have {replication_factor} replica(s)."
-        )
-    return None
-
-
-_NO_REPLICATION = "Replication factors larger than 1 are not supported yet: logstores do not replicate."
-
-
 def _spread(topic: NewTopic, defaults: TopicDefaults, replica_counts: dict[int, int]) -> list[int]:
-    """Round robin over the live logstores, from the one with the fewest replicas."""
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
-        raise _Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if topic.partitions < -1 or topic.partitions == 0:
         message = "Number of partitions was set to an invalid non-positive value."
-        raise _Refused(ErrorCode.INVALID_PARTITIONS, message)
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
     replication_factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     partitions = defaults.partitions if topic.partitions == -1 else topic.partitions
-    live = len(replica_counts)
-    if replication_factor > live:
-        why = (
-            "All brokers are currently fenced."
-            if live == 0
-            else f"The target replication factor of {replication_factor} cannot be reached because only {live} "
-            "broker(s) are registered."
-        )
-        message = f"Unable to replicate the partition {replication_factor} time(s): {why}"
-        raise _Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    if replication_factor > 1:
-        raise _Refused(ErrorCode.INVALID_REPLICATION_FACTOR, _NO_REPLICATION)
-    order = sorted(replica_counts, key=lambda node_id: (replica_counts[node_id], node_id))
-    return [order[partition % live] for partition in range(partitions)]
+    return spread(partitions, replication_factor, replica_counts)
 
 
 def _unused_topic_id(image: ControllerImage, new_topic_id: Callable[[], bytes]) -> bytes:
@@ -267,3 +189,9 @@ def _topic_writes(image: ControllerImage, record: TopicRecord, partitions: Seque
         writes.append(put(key, PartitionChunk(record.topic_id, chunk, packed)))
     writes.append(put(image.keys.topic(record.topic), record))
     return writes
+
+
+def check_size(configs: Mapping[str, str]) -> None:
+    """Raises Refused where every member would have to be told too much."""
+    if sum(len(name) + len(value.encode()) for name, value in configs.items()) > CONFIG_BYTES_MAX:
+        raise Refused(ErrorCode.INVALID_CONFIG, f"The configs of a resource may have {CONFIG_BYTES_MAX} bytes at most.")

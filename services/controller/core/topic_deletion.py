@@ -57,8 +57,4 @@ def finish_deletion(image: ControllerImage, topic_id: bytes) -> list[Write]:
 
 def remove_unclaimed_chunks(image: ControllerImage) -> list[Write]:
     """What creations that broke off have left behind."""
-    return [
-        Write(image.keys.chunk(topic_id, chunk), None)
-        for topic_id in image.unclaimed_chunks()
-        for chunk in sorted(image.chunks[topic_id])
-    ]
+    return [Write(image.keys.chunk(topic_id, chunk), None) for topic_id, chunk in image.unclaimed_chunks()]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from barnabas.cluster.keys import Record, encode_record
 
@@ -36,3 +37,12 @@ def pack(writes: Iterable[Write]) -> list[list[Write]]:
         txns[-1].append(write)
         byte_count += size
     return txns
+
+
+Step: TypeAlias = Callable[[], list[Write]]
+"""One Txn of several, made when its turn has come: what it changes may have changed since it was decided."""
+
+
+def written(writes: list[Write]) -> Step:
+    """A Txn that is the same whenever its turn comes: of keys that nobody else writes meanwhile."""
+    return lambda: writes

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any, assert_never
 
 from barnabas.cluster.keys import Keys, Role
-from barnabas.cluster.messages import UpdateMetadata
+from barnabas.cluster.messages import MembershipRequest, MembershipResponse, UpdateMetadata
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Txn
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
@@ -27,12 +27,10 @@ from services.controller.core.effects import (
     PublishMetadata,
     Reject,
     Respond,
-    Response,
     RevokeLease,
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.requests import Request
 from services.controller.shell.control_stream import ControlStream
 
 _log = get_logger("controller")
@@ -59,7 +57,7 @@ class Driver:
         self._ready = False
         self._streams: dict[tuple[int, int], ControlStream] = {}
         self._subscribers: dict[int, ServerStream] = {}
-        self._answers: dict[int, asyncio.Future[Response]] = {}
+        self._answers: dict[int, asyncio.Future[MembershipResponse]] = {}
         self._last_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -73,10 +71,10 @@ class Driver:
     def on_lease(self, lease: Lease) -> None:
         self._do(self.core.on_lease(lease.lease_id, lease.deadline_ms, monotonic_ms()))
 
-    async def ask(self, request: Request) -> Response:
+    async def ask(self, request: MembershipRequest) -> MembershipResponse:
         """Raises NotActive."""
         request_id = self._next_id()
-        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[MembershipResponse] = asyncio.get_running_loop().create_future()
         self._answers[request_id] = answer
         self._do(self.core.on_request(request_id, request, monotonic_ms()))
         try:

@@ -11,13 +11,15 @@ from google.protobuf.message import Message
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    MembershipRequest,
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
 from protos.controller.v1 import membership_pb2 as pb
-from services.controller.core.requests import Request
 from services.controller.shell.driver import Driver, NotActive
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ def add_membership(server: grpc.aio.Server, driver: Driver) -> None:
     handlers = {
         "CreateTopics": _unary(driver, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
         "DeleteTopics": _unary(driver, DeleteTopicsRequest, pb.DeleteTopicsRequest, pb.DeleteTopicsResponse),
+        "AlterConfigs": _unary(driver, AlterConfigsRequest, pb.AlterConfigsRequest, pb.AlterConfigsResponse),
+        "CreatePartitions": _unary(
+            driver, CreatePartitionsRequest, pb.CreatePartitionsRequest, pb.CreatePartitionsResponse
+        ),
         "AllocateProducerIds": _unary(
             driver, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse
         ),
@@ -41,7 +47,7 @@ def add_membership(server: grpc.aio.Server, driver: Driver) -> None:
 
 
 def _unary(
-    driver: Driver, request_type: type[Request], message_type: type[Message], answer_type: type[Message]
+    driver: Driver, request_type: type[MembershipRequest], message_type: type[Message], answer_type: type[Message]
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """A method that puts its request to the core and answers what the core responds."""
 

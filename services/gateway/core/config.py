@@ -62,6 +62,15 @@ class GatewayConfig:
     fetch_memory_bytes: int = 256 * MEBIBYTE
     """Bytes of Fetch answers that are under way or not taken by their clients yet."""
 
+    fetch_session_slots: int = 1_000
+    """Incremental fetch sessions: this processor's share of `max.incremental.fetch.session.cache.slots`."""
+    fetch_session_partitions_max: int = 200_000
+    """Partitions in all of these sessions together, some 400 bytes each."""
+    fetch_session_eviction_ms: int = 120_000
+    """`min.incremental.fetch.session.eviction.ms`: unused for longer, a session makes room for any other."""
+    fetch_wait_ms_max: int = 5_000
+    """How long what is parked for a session may serve its polls before everything is read again."""
+
     produce_up_conversion: bool = True
     """Whether Produce v0 to v2 are served, whose messages have to be converted; likewise Fetch v0 to v3."""
     fetch_down_conversion: bool = True

@@ -20,7 +20,7 @@ from barnabas.wire.primitives import Buffer
 from services.gateway.core.appends import PendingAppend
 from services.gateway.core.down_conversion import DownConverted, down_convert
 from services.gateway.core.effects import Log, LogLevel
-from services.gateway.core.fetch import FetchTarget
+from services.gateway.core.fetch_target import FetchTarget
 from services.gateway.core.up_conversion import Refusal, UpConverted, needs_up_conversion, up_convert
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ class ConversionRoom:
 
     def convert_down(self, slot: PendingFetch, magic: int) -> bool:
         """Begin it, where there is anything to convert; `slot.converted` follows."""
-        targets = [target for target in slot.targets if target.response.records]
+        targets = [target for target in slot.targets if len(target.records)]
         if not targets:
             return False
         self._processor.deadlines.remove(slot)
-        records = [target.response.records or b"" for target in targets]
+        records = [target.records for target in targets]
         self._to_run.append(DownConversion(slot, magic, targets, records))
         return True
 

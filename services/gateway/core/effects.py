@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.channel.messages import ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
-from barnabas.cluster.messages import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from barnabas.cluster.messages import MembershipRequest, MembershipResponse
 from barnabas.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from services.gateway.core.conversions import Conversion
 
-ControllerRequest = CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
-ControllerAnswer = CreateTopicsResponse | DeleteTopicsResponse | AllocateProducerIdsResponse
+ControllerRequest: TypeAlias = MembershipRequest
+ControllerAnswer: TypeAlias = MembershipResponse
 
 
 @dataclass(slots=True, frozen=True)

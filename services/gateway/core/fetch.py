@@ -1,35 +1,33 @@
 """A Fetch request under way: read from the leaders, parked while there is too little, then read again and answered.
 
-Kafka's `ReplicaManager.fetchMessages`: the answer goes out at once with enough bytes, with any error, with no time to
-wait, or after one wait in purgatory whatever that brought. Nothing of a first read that was too small is kept.
+Kafka's `ReplicaManager.fetchMessages`: the answer goes out at once with enough bytes, with any error of a leader, with
+no time to wait, or after one wait in purgatory whatever that brought. Nothing of a first read that was too small is
+kept. A session's fetch that changes nothing may find its wait parked already, and then reads nothing at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.channel.messages import (
-    Completion,
-    FetchCondition,
-    Outcome,
-    ReadPartition,
-    ReadPartitionResult,
-    ReadResult,
-)
-from barnabas.cluster.messages import NO_LEADER
+from barnabas.channel.messages import ReadPartitionResult, ReadResult
+from barnabas.cluster.messages import TopicMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.message_set import MAGIC_0, MAGIC_1
-from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData
+from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch
+from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.down_conversion import DownConverted
+from services.gateway.core.fetch_answer import make_response
+from services.gateway.core.fetch_sessions import FetchSession
+from services.gateway.core.fetch_target import FetchKey, FetchTarget, find_topic
+from services.gateway.core.fetch_wait import FetchWait
 from services.gateway.core.logstores import Logstore
 from services.gateway.core.reads import PendingRead
 from services.gateway.core.slots import Slot
 
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
-    from services.gateway.core.parking import Pod
 
 _VERSION_WITH_MAGIC_1 = 2
 _VERSION_WITH_BATCHES = 4
@@ -39,41 +37,24 @@ _NAMES_LEADER = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEA
 """Errors that carry the current leader (KIP-951)."""
 
 
-class FetchTarget(ReadPartition):
-    """One partition of a Fetch: what to ask the logstore, and where its result belongs."""
-
-    __slots__ = ("fetch_position", "leader_epoch", "leader_id", "response")
-
-    def __init__(
-        self,
-        topic_id: bytes,
-        partition: int,
-        current_leader_epoch: int,
-        fetch_offset: int,
-        partition_bytes_max: int,
-        response: PartitionData,
-    ) -> None:
-        super().__init__(topic_id, partition, current_leader_epoch, fetch_offset, partition_bytes_max)
-        self.response = response
-        self.leader_id = NO_LEADER
-        self.leader_epoch = -1
-        self.fetch_position = -1
-
-
 class PendingFetch(Slot):
     __slots__ = (
+        "begins_session",
+        "by_id",
         "deadline_ms",
-        "entry_id",
         "has_error",
         "is_final",
+        "is_replica",
         "isolation_level",
         "max_bytes",
         "min_bytes",
-        "pod",
+        "partitions",
         "reads",
         "reads_unanswered",
-        "response",
+        "refused",
+        "session",
         "targets",
+        "wait",
     )
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
@@ -83,23 +64,45 @@ class PendingFetch(Slot):
         self.isolation_level = 0
         self.deadline_ms = 0
         """The end of `max_wait_ms`."""
-        self.response: FetchResponse = FetchResponse()
+        self.by_id = False
+        """Whether the request names topics by id."""
+        self.is_replica = False
+        """Whether it says to come from a replica. Those fetch from each other, not through gateways."""
+        self.session: FetchSession | None = None
+        """That the request goes on with."""
+        self.begins_session = False
+        self.partitions: dict[FetchKey, FetchTarget] = {}
+        """All that is fetched: named by the request, or kept in the session."""
+        self.refused: Sequence[FetchTarget] = ()
+        """Those among them that no leader is asked for; their errors don't end a long poll."""
         self.targets: Sequence[FetchTarget] = ()
+        """The others."""
         self.reads: list[PendingRead] = []
         self.reads_unanswered = 0
         self.has_error = False
         self.is_final = False
         """Whether the present reads are answered whatever they bring."""
-        self.pod: Pod | None = None
-        self.entry_id = 0
+        self.wait: FetchWait | None = None
 
-    def submit(self, targets: Sequence[FetchTarget]) -> None:
-        """Read the targets; the response, already complete but for them, goes out when all is known."""
-        self.targets = targets
-        if targets:
-            self._read()
-        else:
-            self._respond()
+    def submit(self, partitions: dict[FetchKey, FetchTarget]) -> None:
+        """Read these; the response goes out when all is known."""
+        self.partitions = partitions
+        self._read()
+
+    def go_on(self, session: FetchSession, *, is_changed: bool) -> None:
+        """Fetch what the session has, which the request has changed or not."""
+        self.session = session
+        session.fetch = self
+        wait = session.wait
+        if wait is not None:
+            if not is_changed and wait.may_serve(self) and all(self._may_read(topic) for topic in wait.topics):
+                self._take_up(wait)
+                return
+            wait.cancel()
+        self.submit(session.partitions)
+
+    def _may_read(self, topic: str) -> bool:
+        return not self.is_replica and authorize(self.connection.context, Operation.READ, (ResourceType.TOPIC, topic))
 
     # --- reading ---
 
@@ -107,10 +110,9 @@ class PendingFetch(Slot):
         processor = self.connection.processor
         self.is_final = self.is_final or processor.now_ms >= self.deadline_ms
         self.has_error = False
-        by_leader = self._group_by_leader()
         self.reads = [
             PendingRead(self, logstore, self._bytes_max(targets), self.isolation_level, targets)
-            for logstore, targets in by_leader.items()
+            for logstore, targets in self._group_by_leader().items()
         ]
         self.reads_unanswered = len(self.reads)
         if not self.reads:
@@ -121,23 +123,46 @@ class PendingFetch(Slot):
             processor.reads.submit(read)
 
     def _group_by_leader(self) -> dict[Logstore, list[FetchTarget]]:
+        """What to ask of which logstore; notes those partitions that nobody can be asked for, or that are not this
+        client's to read."""
         processor = self.connection.processor
+        image, logstores = processor.image, processor.logstores
+        topics: dict[str | bytes, TopicMetadata | ErrorCode] = {}
         by_leader: dict[Logstore, list[FetchTarget]] = {}
-        for target in self.targets:
-            metadata = processor.image.partition(target.topic_id, target.partition)
-            if metadata is None:
-                self._fail(target, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        refused: list[FetchTarget] = []
+        targets: list[FetchTarget] = []
+        for (name, number), target in self.partitions.items():
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = self._find_topic(target)
+            if isinstance(topic, ErrorCode):
+                target.refuse(topic)
+                refused.append(target)
                 continue
-            logstore = processor.logstores.get(metadata.leader)
+            target.topic, target.topic_id = topic.topic, topic.topic_id
+            metadata = image.partition(topic.topic_id, number)
+            if metadata is None:
+                target.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                refused.append(target)
+                continue
+            targets.append(target)
+            target.leader_id = metadata.leader
+            logstore = logstores.get(metadata.leader)
             if logstore is None or not logstore.read_is_up:
                 self._fail(target, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                continue
-            target.leader_id = metadata.leader
-            by_leader.setdefault(logstore, []).append(target)
+            else:
+                by_leader.setdefault(logstore, []).append(target)
+        self.refused, self.targets = refused, targets
         return by_leader
 
+    def _find_topic(self, target: FetchTarget) -> TopicMetadata | ErrorCode:
+        topic = find_topic(self.connection.processor.image, target, by_id=self.by_id)
+        name = target.topic if isinstance(topic, ErrorCode) else topic.topic
+        # An id that nobody knows belongs to no name that somebody might not read.
+        return topic if not name or self._may_read(name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
     def _bytes_max(self, targets: list[FetchTarget]) -> int:
-        return min(self.max_bytes, sum(target.partition_bytes_max for target in targets))
+        return min(self.max_bytes, sum([target.partition_bytes_max for target in targets]))
 
     def read_answered(self, read: PendingRead, result: ReadResult | None) -> None:
         """A logstore's result, or None when its stream was lost; reading again does no harm, so the client may."""
@@ -146,131 +171,156 @@ class PendingFetch(Slot):
             for target in read.targets:
                 self._fail(target, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
+            targets = read.targets
             for partition in result.partitions:
-                if 0 <= partition.index < len(read.targets):
-                    self._fill(read.targets[partition.index], partition)
+                if 0 <= partition.index < len(targets):
+                    target = targets[partition.index]
+                    target.fill(partition)
+                    if partition.error_code:
+                        self._note_error(target, partition)
         self.reads_unanswered -= 1
         if self.reads_unanswered == 0:
             self._settle()
 
-    def _fill(self, target: FetchTarget, result: ReadPartitionResult) -> None:
-        response = target.response
-        response.error_code = result.error_code
-        response.high_watermark = result.high_watermark
-        response.last_stable_offset = result.last_stable_offset
-        response.log_start_offset = result.log_start_offset
-        response.records = result.records
-        target.leader_epoch = result.leader_epoch
-        target.fetch_position = result.fetch_position
-        if result.error_code:
-            processor = self.connection.processor
-            if result.leader_epoch >= 0:
-                processor.adopt_leader(target.topic_id, target.partition, result.leader_id, result.leader_epoch)
-            self._fail(target, result.error_code)
-
-    def _fail(self, target: FetchTarget, error_code: int) -> None:
+    def _note_error(self, target: FetchTarget, result: ReadPartitionResult) -> None:
         self.has_error = True
-        response = target.response
-        response.error_code = error_code
-        response.records = b""
-        if error_code in _NAMES_LEADER:
-            self._name_leader(target)
+        target.records = b""
+        if result.leader_epoch >= 0:
+            processor = self.connection.processor
+            processor.adopt_leader(target.topic_id, target.partition, result.leader_id, result.leader_epoch)
+        self._name_leader(target)
+
+    def _fail(self, target: FetchTarget, error_code: ErrorCode) -> None:
+        self.has_error = True
+        target.refuse(error_code)
+        self._name_leader(target)
 
     def _name_leader(self, target: FetchTarget) -> None:
-        """KIP-951: the leader to try next, as the image has it now, and where it lives."""
-        processor = self.connection.processor
-        metadata = processor.image.partition(target.topic_id, target.partition)
-        if metadata is None:
-            return
-        target.response.current_leader = LeaderIdAndEpoch(metadata.leader, metadata.leader_epoch)
-        endpoints = self.response.node_endpoints
-        address = processor.address_of(metadata.leader, self.connection.context)
-        if address is not None and all(endpoint.node_id != metadata.leader for endpoint in endpoints):
-            endpoints.append(NodeEndpoint(metadata.leader, address.host, address.port, address.rack))
+        """KIP-951: the leader to try next, as the image has it now."""
+        if target.error_code in _NAMES_LEADER:
+            metadata = self.connection.processor.image.partition(target.topic_id, target.partition)
+            if metadata is not None:
+                target.current_leader = LeaderIdAndEpoch(metadata.leader, metadata.leader_epoch)
 
     # --- waiting ---
 
     def _settle(self) -> None:
         """All reads are answered: respond, or wait for more."""
         processor = self.connection.processor
-        byte_count = sum(len(target.response.records or b"") for target in self.targets)
-        is_over = self.is_final or self.has_error or processor.now_ms >= self.deadline_ms
+        byte_count = sum([len(target.records) for target in self.targets])
+        is_over = self.is_final or self.has_error or processor.now_ms >= self.deadline_ms or not self.targets
         if is_over or byte_count >= self.min_bytes:
-            self._respond()
-            return
-        self._drop_reads()
-        if processor.parking.park_fetch(self, list(self.targets)):
-            processor.deadlines.add(self, self.deadline_ms + processor.config.deadline_grace_ms)
+            self._respond(self.partitions.values())
         else:
-            processor.deadlines.add(self, min(self.deadline_ms, processor.now_ms + processor.config.state_poll_ms))
+            self._drop_reads()
+            self._park()
 
-    def conditions(self, targets: list[FetchTarget]) -> list[FetchCondition]:
-        return [
-            FetchCondition(
-                target.topic_id,
-                target.partition,
-                target.leader_id,
-                target.leader_epoch,
-                target.fetch_offset,
-                target.fetch_position,
-                self.isolation_level,
-            )
-            for target in targets
-        ]
+    def _park(self) -> None:
+        processor, deadline_ms = self.connection.processor, self.deadline_ms
+        is_standing = self.min_bytes == 1 and (self.begins_session or self.session is not None)
+        until_ms = max(deadline_ms, processor.now_ms + processor.config.fetch_wait_ms_max)
+        wait = FetchWait(self, until_ms if is_standing else deadline_ms, is_standing=is_standing)
+        if not processor.parking.park_fetch(wait, self.min_bytes, wait.conditions(self.targets)):
+            processor.deadlines.add(self, min(deadline_ms, processor.now_ms + processor.config.state_poll_ms))
+            return
+        self.wait = wait
+        if self.session is not None:
+            self.session.wait, wait.session = wait, self.session
+        # A wait that stands is not ended by purgatory when this request's time is over.
+        processor.deadlines.add(self, deadline_ms if is_standing else deadline_ms + processor.config.deadline_grace_ms)
 
-    def completed(self, completion: Completion) -> None:
+    def _take_up(self, wait: FetchWait) -> None:
+        """Nothing has moved since the session's last poll, and what would tell is parked."""
+        processor = self.connection.processor
+        self.partitions, self.refused, self.wait, wait.fetch = {}, wait.refused, wait, self
+        if processor.now_ms >= self.deadline_ms:
+            self._respond(wait.refused)
+        else:
+            processor.deadlines.add(self, self.deadline_ms)
+
+    def wait_over(self, *, is_expired: bool) -> None:
         """Purgatory's word. When nothing came at all, the first answer is still the right one."""
-        self.pod = None
-        if completion.outcome is Outcome.EXPIRED and self.min_bytes <= 1:
-            self._respond()
+        if is_expired and self.min_bytes <= 1:
+            self._respond_unmoved()
         else:
             self.is_final = True
-            self._read()
+            self.wait_lost()
 
-    def pod_lost(self) -> None:
-        self.pod = None
+    def wait_lost(self) -> None:
+        """Nobody watches: read."""
+        if self.session is not None:
+            self.partitions = self.session.partitions
         self._read()
+
+    def _respond_unmoved(self) -> None:
+        self._respond(self.partitions.values() if self.partitions else self.refused)
 
     # --- the end ---
 
     def expire(self, now_ms: int) -> None:
-        """Purgatory is silent, or a poll without purgatory is due, or a logstore takes too long."""
-        if self.reads_unanswered == 0:
-            self.connection.processor.parking.cancel(self)
+        """The time of a wait that stands is over, purgatory is silent, a poll without purgatory is due, or a logstore
+        takes too long."""
+        if self.reads_unanswered:
+            for read in self.reads:
+                if read.fetch is not None:
+                    self.connection.processor.reads.cancel(read)
+                    for target in read.targets:
+                        self._fail(target, ErrorCode.REQUEST_TIMED_OUT)
+            self._respond(self.partitions.values())
+        elif self.wait is not None and self.wait.is_standing:
+            self._respond_unmoved()
+        else:
+            if self.wait is not None:
+                self.wait.cancel()
             self._read()
-            return
-        for read in self.reads:
-            if read.fetch is not None:
-                self.connection.processor.reads.cancel(read)
-                for target in read.targets:
-                    self._fail(target, ErrorCode.REQUEST_TIMED_OUT)
-        self._respond()
 
     def cancel(self) -> None:
-        self.connection.processor.parking.cancel(self)
+        self._leave_session()
         self._drop_reads()
+
+    def supersede(self) -> None:
+        """The session's next request has come, so that the client would take this one's answer for another's."""
+        session = self.session
+        assert session is not None, "only a session's requests follow one another"
+        self.cancel()
+        error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        response = FetchResponse(error_code=error, session_id=session.session_id)
+        self.connection.processor.requests.respond(self, response)
+
+    def _leave_session(self) -> None:
+        """A wait that stands is the session's, where there is one; any other is of no more use."""
+        wait, session = self.wait, self.session
+        self.wait = None
+        if session is not None:
+            session.fetch = None
+        if wait is not None:
+            wait.fetch = None
+            if session is None or not (session.is_cached and wait.is_standing):
+                wait.cancel()
 
     def _drop_reads(self) -> None:
         """Let go of what the reads brought and of what they hold."""
         for read in self.reads:
             self.connection.processor.reads.cancel(read)
         self.reads = []
+        self.reads_unanswered = 0
         for target in self.targets:
-            target.response.records = b""
+            target.records = b""
 
     def _spend_max_bytes(self) -> None:
         """Several logstores were each asked for `max_bytes`: keep what fits, in the order of the request (KIP-74)."""
         bytes_left = self.max_bytes
         is_first = True
         for target in self.targets:
-            size = len(target.response.records or b"")
+            size = len(target.records)
             if size > bytes_left and not is_first:
-                target.response.records = b""
+                target.records = b""
             elif size:
                 bytes_left -= size
                 is_first = False
 
-    def _respond(self) -> None:
+    def _respond(self, candidates: Iterable[FetchTarget]) -> None:
+        """Answer with those of the candidates that the client has to be told of."""
         processor = self.connection.processor
         if len(self.reads) > 1:
             self._spend_max_bytes()
@@ -283,14 +333,35 @@ class PendingFetch(Slot):
             magic = MAGIC_1 if version >= _VERSION_WITH_MAGIC_1 else MAGIC_0
             if processor.conversions.convert_down(self, magic):
                 return
-        processor.requests.respond(self, self.response)
+        self._answer(candidates)
 
     def converted(self, targets: Sequence[FetchTarget], outcomes: Sequence[DownConverted | ErrorCode]) -> None:
         """What was read is in the client's format now, or can't be."""
         for target, outcome in zip(targets, outcomes, strict=True):
             if isinstance(outcome, DownConverted):
-                target.response.records = outcome.records
+                target.records = outcome.records
             else:
                 self._fail(target, outcome)
-                target.response.high_watermark = -1
-        self.connection.processor.requests.respond(self, self.response)
+        self._answer(self.partitions.values())
+
+    def _answer(self, candidates: Iterable[FetchTarget]) -> None:
+        processor, session = self.connection.processor, self.session
+        if self.begins_session:
+            sessions = processor.fetch_sessions
+            session = sessions.create(self.partitions, by_id=self.by_id, now_ms=processor.now_ms)
+            if session is not None and self.wait is not None:
+                session.wait, self.wait.session = self.wait, session
+            self.session = session
+        is_incremental = session is not None and not self.begins_session
+        told = [target for target in candidates if target.has_news()] if is_incremental else list(candidates)
+        self._leave_session()
+        response = make_response(processor, self.connection.context, told, self.isolation_level)
+        if session is not None:
+            response.session_id = session.session_id
+            for target in told:
+                target.note_told()
+                if len(target.records):
+                    session.served(target)
+        processor.requests.respond(self, response)
+        for target in told:
+            target.records = b""

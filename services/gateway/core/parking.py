@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from barnabas.channel.messages import ParkFetch, ParkProduce, ParkRequest, ParkResponse
+from barnabas.channel.messages import FetchCondition, ParkFetch, ParkProduce, ParkRequest, ParkResponse
 
 if TYPE_CHECKING:
     from services.gateway.core.appends import PendingAppend
-    from services.gateway.core.fetch import FetchTarget, PendingFetch
+    from services.gateway.core.fetch_wait import FetchWait
     from services.gateway.core.processor import Processor
     from services.gateway.core.produce import PendingProduce
 
-    Parked: TypeAlias = PendingProduce | PendingFetch
+    Parked: TypeAlias = PendingProduce | FetchWait
 
 _WAIT_MS_MAX = 0xFFFF_FFFF
 """What a uint32 holds; Kafka's waits are int32 and smaller."""
@@ -54,15 +54,14 @@ class ParkingRoom:
         self._request_of(pod).produces.append(ParkProduce(entry_id, wait_ms, produce.conditions(parked)))
         return True
 
-    def park_fetch(self, fetch: PendingFetch, targets: list[FetchTarget]) -> bool:
+    def park_fetch(self, wait: FetchWait, min_bytes: int, conditions: list[FetchCondition]) -> bool:
         """False when no pod is up."""
-        pod = self._choose(targets[0].leader_id)
+        pod = self._choose(conditions[0].leader_id)
         if pod is None:
             return False
-        wait_ms = min(fetch.deadline_ms - self._processor.now_ms, _WAIT_MS_MAX)
-        entry_id = self._enter(pod, fetch)
-        park = ParkFetch(entry_id, wait_ms, fetch.min_bytes, fetch.conditions(targets))
-        self._request_of(pod).fetches.append(park)
+        wait_ms = min(wait.until_ms - self._processor.now_ms, _WAIT_MS_MAX)
+        entry_id = self._enter(pod, wait)
+        self._request_of(pod).fetches.append(ParkFetch(entry_id, wait_ms, min_bytes, conditions))
         return True
 
     def _choose(self, leader_id: int) -> Pod | None:
@@ -112,6 +111,8 @@ class ParkingRoom:
         pod.request = None
         lost = list(pod.entries.values())
         pod.entries.clear()
+        for parked in lost:
+            parked.pod = None
         for parked in lost:
             parked.pod_lost()
 

@@ -2,7 +2,7 @@
 
 Pure and synchronous. The host, a process of its own or the simulation, has this loop:
 
-    processor = Processor(config)
+    processor = Processor(config, new_session_id)
     until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
@@ -28,6 +28,8 @@ the first message of a stream. A message whose meaning is broken raises Malforme
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from barnabas.channel.messages import ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.image import ClusterImage
@@ -42,6 +44,7 @@ from services.gateway.core.controller import ControllerRoom
 from services.gateway.core.conversions import Conversion, ConversionRoom
 from services.gateway.core.deadlines import Deadlines
 from services.gateway.core.effects import ControllerAnswer, Outputs
+from services.gateway.core.fetch_sessions import FetchSessions
 from services.gateway.core.journal import Journal
 from services.gateway.core.logstores import Logstores
 from services.gateway.core.memory import FetchMemory, RequestMemory
@@ -55,7 +58,8 @@ from services.gateway.core.requests import RequestRoom
 class Processor:
     """The rooms of the core, and the door to them. The attributes are for the rooms, the methods for the host."""
 
-    def __init__(self, config: GatewayConfig) -> None:
+    def __init__(self, config: GatewayConfig, new_session_id: Callable[[], int]) -> None:
+        """`new_session_id` gives random numbers from 1 to 2^31 − 1, for fetch sessions."""
         self.config = config
         self.now_ms = 0
         """Of the present input."""
@@ -70,6 +74,12 @@ class Processor:
         self.appends = AppendRouter(self)
         self.reads = ReadRouter(self)
         self.queries = QueryRouter(self)
+        self.fetch_sessions = FetchSessions(
+            config.fetch_session_slots,
+            config.fetch_session_partitions_max,
+            config.fetch_session_eviction_ms,
+            new_session_id,
+        )
         self.parking = ParkingRoom(self)
         self.controller = ControllerRoom(self)
         self.administration = AdministrationRoom(self)

@@ -16,7 +16,8 @@ from services.gateway.core.logstores import Logstore
 from services.gateway.core.memory import READ_BYTES_MIN
 
 if TYPE_CHECKING:
-    from services.gateway.core.fetch import FetchTarget, PendingFetch
+    from services.gateway.core.fetch import PendingFetch
+    from services.gateway.core.fetch_target import FetchTarget
     from services.gateway.core.processor import Processor
 
 

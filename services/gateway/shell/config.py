@@ -41,6 +41,9 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     # Answers to fetches that a processor has under way or that clients have not taken.
     queued_max_response_bytes: Count = 268_435_456
     fetch_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=0x7FFF_FFFF)] = 57_671_680
+    # Incremental fetch sessions of this gateway, shared out evenly among its processors; 0: none.
+    max_incremental_fetch_session_cache_slots: Annotated[int, msgspec.Meta(ge=0, le=0x7FFF_FFFF)] = 1_000
+    min_incremental_fetch_session_eviction_ms: Count = 120_000
     # Old message formats (magic 0 and 1): Kafka 3's key for Fetch v0 to v3, one of our own for Produce v0 to v2.
     log_message_downconversion_enable: bool = True
     produce_message_upconversion_enable: bool = True
@@ -102,6 +105,8 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             connection_idle_ms_max=self.connections_max_idle_ms,
             fetch_bytes_max=self.fetch_max_bytes,
             request_partitions_max=self.max_request_partition_size_limit,
+            fetch_session_slots=-(-self.max_incremental_fetch_session_cache_slots // self.num_network_threads),
+            fetch_session_eviction_ms=self.min_incremental_fetch_session_eviction_ms,
             produce_up_conversion=self.produce_message_upconversion_enable,
             fetch_down_conversion=self.log_message_downconversion_enable,
             fetch_memory_bytes=self.queued_max_response_bytes,

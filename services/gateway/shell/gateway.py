@@ -10,6 +10,8 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import GatewayRegistration, Keys, Role
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     UpdateMetadata,
@@ -137,6 +139,10 @@ class Gateway:
                 return await self._membership.create_topics(request)
             case DeleteTopicsRequest():
                 return await self._membership.delete_topics(request)
+            case AlterConfigsRequest():
+                return await self._membership.alter_configs(request)
+            case CreatePartitionsRequest():
+                return await self._membership.create_partitions(request)
             case AllocateProducerIdsRequest():
                 return await self._membership.allocate_producer_ids(request)
             case unknown:

@@ -21,6 +21,10 @@ from google.protobuf.message import Message
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
@@ -62,11 +66,15 @@ _REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
     (CreateTopicsRequest, membership_pb2.CreateTopicsRequest),
     (DeleteTopicsRequest, membership_pb2.DeleteTopicsRequest),
     (AllocateProducerIdsRequest, membership_pb2.AllocateProducerIdsRequest),
+    (AlterConfigsRequest, membership_pb2.AlterConfigsRequest),
+    (CreatePartitionsRequest, membership_pb2.CreatePartitionsRequest),
 )
 _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
     (DeleteTopicsResponse, membership_pb2.DeleteTopicsResponse),
     (AllocateProducerIdsResponse, membership_pb2.AllocateProducerIdsResponse),
+    (AlterConfigsResponse, membership_pb2.AlterConfigsResponse),
+    (CreatePartitionsResponse, membership_pb2.CreatePartitionsResponse),
 )
 _NO_ANSWER: Final = 0xFF
 

@@ -7,6 +7,7 @@ everything that arrived together leaves together, and nothing waits when the loo
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 
 import msgspec
@@ -34,7 +35,7 @@ class ProcessorHost:
 
     def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
-        self._core = Processor(properties.core_config(settings.bound_ports))
+        self._core = Processor(properties.core_config(settings.bound_ports), _new_session_id)
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket] = {}
@@ -216,6 +217,11 @@ class ProcessorHost:
         self._conversions.stop()
         for client in self._sockets.values():
             client.abort()
+
+
+def _new_session_id() -> int:
+    """Not to be guessed: who has the number of a fetch session can disturb it."""
+    return secrets.randbelow(0x7FFF_FFFF) + 1
 
 
 def _write_log(line: Log) -> None:

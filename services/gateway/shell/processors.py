@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from barnabas.cluster.image import ClusterImage
-from barnabas.cluster.messages import UpdateMetadata
+from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes import ChildProcess, spawn
 from services.gateway.core.authorization import ANY_NODE
@@ -220,4 +220,5 @@ def full_update(image: ClusterImage) -> UpdateMetadata:
         brokers=list(image.brokers.values()),
         purgatories=image.purgatories,
         topics=list(image.topics_by_id.values()),
+        broker_configs=[BrokerConfigs(each, configs) for each, configs in image.broker_configs.items()],
     )

@@ -1,5 +1,7 @@
 """Appends: checked, given a place in the log at once, answered when they are written.
 
+Where a topic wants its batches opened (`storage.batch_opening`) they go through `openings` first.
+
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (with the newest known leader and epoch),
 NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, INVALID_REQUIRED_ACKS, and those of the log about the batch itself. With
 acks=0 a result comes all the same: the gateway closes that client's connection when it tells of an error.
@@ -11,12 +13,15 @@ from collections.abc import Iterable
 from typing import cast
 
 from barnabas.channel.messages import Append, AppendResult
+from barnabas.ports.compression import Codecs
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.housekeeping import Housekeeping
+from services.logstore.core.openings import Openings, WaitingAppend
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.effects import WriteEffect
+from services.logstore.core.storage.batch_opening import Refusal, may_open
+from services.logstore.core.storage.effects import OpenBatchEffect, WriteEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.streams import ExchangeStream, PendingAppend
 from services.logstore.core.watches import Watches
@@ -27,29 +32,59 @@ _ACKS = (-1, 0, 1)
 class Appends:
     """Every log has one write under way at most; what is appended meanwhile goes out with the next one."""
 
-    def __init__(self, replicas: Replicas, watches: Watches, housekeeping: Housekeeping, outbox: Outbox) -> None:
+    def __init__(
+        self, replicas: Replicas, watches: Watches, housekeeping: Housekeeping, outbox: Outbox, codecs: Codecs
+    ) -> None:
         self._replicas = replicas
         self._watches = watches
         self._housekeeping = housekeeping
         self._outbox = outbox
+        self._openings = Openings(outbox, codecs, self._opened)
         # Logs that were given something to write in this turn; a dict for its order.
         self._to_write: dict[PartitionLog, None] = {}
 
     def append(self, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
-        """Give one batch its place, or refuse it."""
-        stream.requests_handled += 1
+        """Give one batch its place, or refuse it, or have it opened first."""
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
         if partition is None:
+            stream.requests_handled += 1
             self._refuse(stream, append, self._replicas.error_of_absent(append.topic_id, append.partition))
             return
         error = partition.check_append(append.leader_epoch, append.acks)
         if error or append.acks not in _ACKS:
+            stream.requests_handled += 1
             self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
             return
+        # While one waits, so do all behind it: a config that no longer asks for it does not change their order.
+        if may_open(partition.log.config) or partition in self._openings.lines:
+            self._openings.take(WaitingAppend(stream, append, wall_ms), partition)
+            return
+        self._take(stream, append, memoryview(append.records), wall_ms, partition)
+
+    def _opened(self, waiting: WaitingAppend, partition: Partition, outcome: memoryview | Refusal) -> None:
+        """A batch has been looked into. Meanwhile the leader may be another."""
+        stream, append = waiting.stream, waiting.append
+        error = partition.check_append(append.leader_epoch, append.acks)
+        if error is ErrorCode.NONE and not isinstance(outcome, Refusal):
+            self._take(stream, append, outcome, waiting.wall_ms, partition)
+            return
+        stream.requests_handled += 1
+        if error:
+            self._refuse(stream, append, error)
+        elif isinstance(outcome, Refusal):
+            self._refuse(stream, append, outcome.error, outcome)
+
+    def on_opened(self, effect: OpenBatchEffect) -> None:
+        self._openings.on_opened(effect)
+
+    def _take(
+        self, stream: ExchangeStream, append: Append, records: memoryview, wall_ms: int, partition: Partition
+    ) -> None:
+        stream.requests_handled += 1
         log = partition.log
         result = AppendResult(append.request_id)
         pending = PendingAppend(stream, partition, result, len(append.records))
-        outcome = log.append(memoryview(append.records), append.leader_epoch, wall_ms, pending)
+        outcome = log.append(records, append.leader_epoch, wall_ms, pending)
         if isinstance(outcome, ErrorCode):
             self._refuse(stream, append, outcome)
             if log.error is not None:
@@ -104,8 +139,10 @@ class Appends:
         stream.bytes_handled += pending.byte_count
         self._outbox.exchange_response(stream).append_results.append(result)
 
-    def _refuse(self, stream: ExchangeStream, append: Append, error: ErrorCode) -> None:
+    def _refuse(self, stream: ExchangeStream, append: Append, error: ErrorCode, refusal: Refusal | None = None) -> None:
         result = AppendResult(append.request_id, error)
+        if refusal is not None:
+            result.error_message, result.record_errors = refusal.message, refusal.record_errors
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             result.leader_id, result.leader_epoch = self._replicas.newest_leader(append.topic_id, append.partition)
         stream.bytes_handled += len(append.records)
@@ -117,10 +154,19 @@ class Appends:
             stream.requests_handled += 1
             self._refuse(stream, append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    def fail_unwritten(self, partition: Partition, tokens: list[object]) -> None:
+        """Answer appends that a full disk did not take; they are not in the log."""
+        self._fail(cast("list[PendingAppend]", tokens), ErrorCode.KAFKA_STORAGE_ERROR)
+        while partition.pending and partition.pending[0].answered:
+            partition.pending.popleft()
+
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer at once everything that is not written: under a later epoch nothing of an older one may succeed."""
         pending, partition.pending = partition.pending, type(partition.pending)()
         self._fail(pending, error)
+        for waiting in self._openings.drop(partition):
+            waiting.stream.requests_handled += 1
+            self._refuse(waiting.stream, waiting.append, error)
 
     def _fail(self, appends: Iterable[PendingAppend], error: ErrorCode) -> None:
         for pending in appends:

@@ -1,9 +1,10 @@
 """When the offsets of all logs are written down, and what has to be forgotten of logs that were taken away.
 
-Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted. A recovery point says that everything below
-it needs no look after a crash. So the one of a log that was taken away has to be gone before there is a new log of the
-same name: recovery would take its bytes on trust, and a log start would cut records off. Nor may a flush of the old log
-be under way then, which puts the old leader epochs in place by a path that is the new log's.
+Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted. A
+recovery point says that everything below it needs no look after a crash. So the one of a log that was taken away has to
+be gone before there is a new log of the same name: recovery would take its bytes on trust, and a log start would cut
+records off. Nor may a flush of the old log be under way then, which puts the old leader epochs in place by a path that
+is the new log's, nor the cleaner be at work on it.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
@@ -57,6 +58,7 @@ class Control:
     def __init__(
         self,
         replicas: Replicas,
+        settings: BrokerSettings,
         directories: Directories,
         checkpoints: Checkpoints,
         watches: Watches,
@@ -65,6 +67,7 @@ class Control:
     ) -> None:
         """`fail_pending` answers everything unanswered of a partition at once, with one error."""
         self._replicas = replicas
+        self._settings = settings
         self._directories = directories
         self._checkpoints = checkpoints
         self._watches = watches
@@ -140,7 +143,7 @@ class Control:
             self._stop_strays(command)
         errors: list[PartitionError] = []
         for topic in command.topics:
-            config = self._directories.topic_config(topic.configs)
+            config = self._settings.topic_config(topic.configs)
             for state in topic.partitions:
                 if isinstance(config, str):
                     error = ErrorCode.INVALID_CONFIG
@@ -181,7 +184,7 @@ class Control:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.topic_id != topic.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        partition.log.config = config
+        self._configure(partition, config)
         match partition.apply(state):
             case LeadershipChange.STALE:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -242,14 +245,21 @@ class Control:
             # The last of what a controller says at first: by now it has had deleted what it wants to be deleted.
             for stray in list(self._strays.values()):
                 self._set_aside(stray)
-        if not self._replicas.image.apply(command):
+        image = self._replicas.image
+        if not image.apply(command):
             return
-        for topic in command.topics:
-            config = self._directories.topic_config(topic.configs)
+        changed_topics = list(image.topics_by_id.values()) if self._settings.follow_image() else command.topics
+        for topic in changed_topics:
+            config = self._settings.topic_config(topic.configs)
             if isinstance(config, str):
                 continue
             for state in topic.partitions:
                 partition = self._replicas.by_key.get((topic.topic_id, state.partition))
-                if partition is not None and partition.log.config != config:
-                    partition.log.config = config
-                    self._watches.changed(partition)
+                if partition is not None:
+                    self._configure(partition, config)
+
+    def _configure(self, partition: Partition, config: TopicConfig) -> None:
+        """The log acts by it from now on; whether the ISR is large enough may be another matter by it."""
+        if partition.log.config != config:
+            partition.log.config = config
+            self._watches.changed(partition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
@@ -14,32 +14,25 @@ from services.logstore.core.storage.log_directory import LogDirectory
 
 
 class Directories:
-    """`defaults` are topic settings, in topics' own names, that a topic without overrides gets from the logstore's."""
-
-    def __init__(self, directories: Sequence[LogDirectory], defaults: Mapping[str, str], replicas: Replicas) -> None:
+    def __init__(self, directories: Sequence[LogDirectory], replicas: Replicas) -> None:
         self._directories = list(directories)
-        self._defaults = dict(defaults)
         self._replicas = replicas
-        self._by_path = {directory.path: directory for directory in self._directories}
+        self.by_path = {directory.path: directory for directory in self._directories}
         self._failed: set[str] = set()
 
     @property
     def online(self) -> list[LogDirectory]:
         return [directory for directory in self._directories if directory.error is None]
 
-    def topic_config(self, overrides: Mapping[str, str]) -> TopicConfig | str:
-        """A topic's configuration, or what is wrong with it."""
-        return TopicConfig.from_overrides({**self._defaults, **overrides})
-
     def directory_of(self, log: PartitionLog) -> LogDirectory:
-        return self._by_path[log.directory.rpartition("/")[0]]
+        return self.by_path[log.directory.rpartition("/")[0]]
 
     def create_log(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | None:
-        """A new log in the directory with the fewest, as in Kafka; None when no directory can take it."""
+        """A new log in the directory with the fewest, as in Kafka, if it has room; None when none can take it."""
         online = self.online
         if not online:
             return None
-        directory = min(online, key=lambda each: len(each.logs))
+        directory = min(online, key=lambda each: (each.no_room is not None, len(each.logs)))
         log = directory.create(topic_partition, topic_id, config)
         if isinstance(log, DiskError):
             self._replicas.disk_failures.append((directory.path, log))
@@ -73,7 +66,7 @@ class Directories:
         if path in self._failed:
             return None
         self._failed.add(path)
-        return [log for log, _ in self._by_path[path].go_offline(error)]
+        return [log for log, _ in self.by_path[path].go_offline(error)]
 
     def closing_flushes(self) -> list[StorageEffect]:
         return [effect for directory in self.online for effect in directory.closing_flushes()]

@@ -9,7 +9,9 @@ from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.appends import Appends
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.directories import Directories
+from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import Housekeeping
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
@@ -20,14 +22,20 @@ from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
+    DropCleanedEffect,
     FindRecordEffect,
     FlushEffect,
+    OpenBatchEffect,
+    ProbeEffect,
     ReadEffect,
     ReplaceEffect,
     RetireEffect,
     StorageEffect,
+    SwapEffect,
+    TakeBackEffect,
     WriteEffect,
 )
+from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.watches import Watches
 
 
@@ -39,10 +47,12 @@ class DiskOutcomes:
         checkpoints: Checkpoints,
         housekeeping: Housekeeping,
         retention: Retention,
+        cleaning: Cleaning,
         appends: Appends,
         reads: Reads,
         queries: Queries,
         watches: Watches,
+        full_disks: FullDisks,
         outbox: Outbox,
         fail_pending: Callable[[Partition, ErrorCode], None],
     ) -> None:
@@ -52,10 +62,12 @@ class DiskOutcomes:
         self._checkpoints = checkpoints
         self._housekeeping = housekeeping
         self._retention = retention
+        self._cleaning = cleaning
         self._appends = appends
         self._reads = reads
         self._queries = queries
         self._watches = watches
+        self._full_disks = full_disks
         self._outbox = outbox
         self._fail_pending = fail_pending
 
@@ -71,6 +83,9 @@ class DiskOutcomes:
             case FindRecordEffect():
                 self._queries.on_done(effect, data)
                 self.act_on_failures()
+            case OpenBatchEffect():
+                self._appends.on_opened(effect)
+                self.act_on_failures()
             case FlushEffect():
                 self._housekeeping.on_flushed(effect)
                 self._appends.on_flushed(effect.log)
@@ -78,26 +93,45 @@ class DiskOutcomes:
                 self._checkpoints.on_replaced(effect)
             case RetireEffect():
                 self._retention.on_retired(effect)
+            case SwapEffect():
+                self._cleaning.on_swapped(effect)
+                self.act_on_failures()
+            case DropCleanedEffect():
+                self._cleaning.on_dropped()
+                self.act_on_failures()
+            case TakeBackEffect():
+                self._full_disks.on_taken_back(effect)
+            case ProbeEffect():
+                self._full_disks.on_probed(effect)
             case DeleteFilesEffect() | DeleteDirectoryEffect():
                 pass
             case _:
                 assert_never(effect)
 
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
+        if not (error.is_lack_of_room and self._full_disks.on_failed(effect, error)):
+            self._on_broken(effect, error)
+        self.act_on_failures()
+
+    def _on_broken(self, effect: StorageEffect, error: DiskError) -> None:
+        """The directory can't be trusted any more."""
         match effect:
             case WriteEffect() | ReadEffect() | FlushEffect() | RetireEffect():
-                is_hosted = effect.log in self._replicas.by_log
-                if not is_hosted:
-                    effect.log.fail(error)
-                # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
-                if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
-                    self._replicas.disk_failed(effect.log, error)
-            case FindRecordEffect():
-                raise AssertionError("a batch that has been read is opened without the disk")
+                self._log_failed(effect.log, error)
+            case SwapEffect():
+                self._log_failed(effect.log, error)
+                self._cleaning.on_swap_failed(effect)
+            case DropCleanedEffect():
+                self._log_failed(effect.log, error)
+                self._cleaning.on_dropped()
+            case FindRecordEffect() | OpenBatchEffect():
+                raise AssertionError("a batch is opened without the disk")
             case ReplaceEffect():
                 self._checkpoints.on_failed(effect)
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
-            case DeleteFilesEffect():
+            case TakeBackEffect():
+                self._log_failed(effect.log, error)
+            case DeleteFilesEffect() | ProbeEffect():
                 self._replicas.disk_failures.append((effect.log_directory, error))
             case DeleteDirectoryEffect():
                 self._replicas.disk_failures.append((effect.path.rpartition("/")[0], error))
@@ -105,11 +139,22 @@ class DiskOutcomes:
                 assert_never(effect)
         self.act_on_failures()
 
+    def _log_failed(self, log: PartitionLog, error: DiskError) -> None:
+        is_hosted = log in self._replicas.by_log
+        if not is_hosted:
+            log.fail(error)
+        # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
+        if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
+            self._replicas.disk_failed(log, error)
+
     def act_on_failures(self) -> None:
         """Take directories offline in which something failed, and with them every partition that they hold."""
         failures = self._replicas.disk_failures
         while failures:
             path, error = failures.pop(0)
+            if error.is_lack_of_room:
+                self._full_disks.ran_out(path, error)
+                continue
             logs = self._directories.go_offline(path, error)
             if logs is None:
                 continue

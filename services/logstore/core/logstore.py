@@ -15,6 +15,9 @@ effects, and sends what the core says. One turn of the host:
     outgoing = core.take_outgoing()                # one message per stream; then the streams to close
     if core.has_work: take another turn at once
 
+The cleaner, a process of its own (`storage.compaction.cleaner`), gets the commands in Outgoing.cleaner; what it answers
+comes back by `on_cleaner_report`, its end by `on_cleaner_gone`.
+
 Further inputs: `on_registered(broker_epoch)` after each registration, `on_stream_closed(stream_id)` when a stream of
 any kind is gone, `tick(now_ms)` every TICK_MS. What the host promises:
 
@@ -37,24 +40,30 @@ from dataclasses import dataclass, field
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
 from barnabas.cluster.administration import AdministrationRequest
+from barnabas.cluster.config_description import Setting
 from barnabas.cluster.messages import ControlRequest
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.dispatch import Administration
 from services.logstore.core.appends import Appends
+from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.control import Control
 from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
 from services.logstore.core.disk_outcomes import DiskOutcomes
+from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from services.logstore.core.outbox import Outbox, Outgoing
-from services.logstore.core.partition import Partition
+from services.logstore.core.partition import Partition, PartitionKey
+from services.logstore.core.producer_expiry import ProducerExpiry
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
+from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.core.storage.effects import (
     StorageEffect,
 )
@@ -66,7 +75,7 @@ TICK_MS = FLUSH_CHECK_MS
 
 @dataclass(slots=True, frozen=True)
 class LogstoreConfig:
-    """`topic_defaults` are settings in topics' own names for topics that don't override them.
+    """`topic_defaults` are settings in topics' own names for topics that don't override them, `settings` all keys.
 
     A data step ends after `step_requests_max` requests (each partition of a read counts) or `step_bytes_max` bytes of
     records, whichever comes first: about 1 ms of work, which is what a control command waits at most.
@@ -79,9 +88,14 @@ class LogstoreConfig:
     step_requests_max: int = 64
     step_bytes_max: int = 4 * 1024 * 1024
     retention_check_interval_ms: int = 5 * 60 * 1000
+    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    producer_id_expiration_check_interval_ms: int = 10 * 60 * 1000
     recovery_point_checkpoint_interval_ms: int = 60_000
     log_start_checkpoint_interval_ms: int = 60_000
+    cleaner_is_enabled: bool = True
+    cleaner_backoff_ms: int = 15_000
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 class LogstoreCore:
@@ -97,7 +111,8 @@ class LogstoreCore:
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         self._outbox = Outbox(self._credits)
         self._replicas = Replicas(config.node_id, config.cluster_id)
-        self._directories = Directories(directories, config.topic_defaults, self._replicas)
+        self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
+        self._directories = Directories(directories, self._replicas)
         self._watches = Watches(self._replicas, self._outbox)
         self._checkpoints = Checkpoints(
             self._directories,
@@ -108,14 +123,28 @@ class LogstoreCore:
         self._retention = Retention(
             self._replicas, self._checkpoints, self._watches, self._outbox, config.retention_check_interval_ms
         )
+        self._cleaning = Cleaning(
+            self._replicas,
+            self._checkpoints,
+            self._retention,
+            self._outbox,
+            is_enabled=config.cleaner_is_enabled,
+            backoff_ms=config.cleaner_backoff_ms,
+        )
         self._housekeeping = Housekeeping(
             self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
         )
-        self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox)
+        self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox, codecs)
         self._reads = Reads(self._replicas, self._outbox)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         self._control = Control(
-            self._replicas, self._directories, self._checkpoints, self._watches, self._outbox, self._fail_pending
+            self._replicas,
+            self._settings,
+            self._directories,
+            self._checkpoints,
+            self._watches,
+            self._outbox,
+            self._fail_pending,
         )
         self._data_inbox = DataInbox(
             config,
@@ -127,17 +156,25 @@ class LogstoreCore:
             self._queries,
             self._watches,
         )
-        self._administration = Administration(self._replicas, self._retention, self._outbox)
+        self._producer_expiry = ProducerExpiry(
+            self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
+        )
+        self._administration = Administration(self._replicas, self._settings, self._retention, self._outbox)
+        self._full_disks = FullDisks(
+            self._replicas, self._directories, self._checkpoints, self._retention, self._appends, self._outbox
+        )
         self._disk_outcomes = DiskOutcomes(
             self._replicas,
             self._directories,
             self._checkpoints,
             self._housekeeping,
             self._retention,
+            self._cleaning,
             self._appends,
             self._reads,
             self._queries,
             self._watches,
+            self._full_disks,
             self._outbox,
             self._fail_pending,
         )
@@ -179,6 +216,7 @@ class LogstoreCore:
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
         self._appends.take_writes()
+        self._full_disks.take_back()
         effects = self._outbox.take_effects()
         self._effects_in_flight += len(effects)
         return effects
@@ -222,9 +260,27 @@ class LogstoreCore:
         """The caller is gone, or was answered: no answer is sent any more."""
         self._administration.on_cancelled(call_id)
 
+    def on_cleaner_report(self, report: CleanerReport) -> None:
+        """What the cleaner says of the order that it has (`Outgoing.cleaner`)."""
+        self._cleaning.on_report(report)
+        self._disk_outcomes.act_on_failures()
+
+    def on_cleaner_gone(self) -> None:
+        """The cleaner has ended, with its order if it had one. The next command is for another one."""
+        self._cleaning.on_cleaner_gone()
+        self._disk_outcomes.act_on_failures()
+
+    @property
+    def uncleanable_partitions(self) -> dict[PartitionKey, str]:
+        """Partitions that are not compacted any more until the next start, and why."""
+        return dict(self._cleaning.uncleanable)
+
     def tick(self, now_ms: int) -> None:
         """Do what is due by the clock; the wall clock is the last step's."""
         self._housekeeping.tick(now_ms, self._wall_ms)
+        self._producer_expiry.tick(now_ms, self._wall_ms)
+        self._full_disks.tick(now_ms)
+        self._cleaning.tick(now_ms, self._wall_ms)
         self._administration.poke()
         self._disk_outcomes.act_on_failures()
 
@@ -242,6 +298,7 @@ class LogstoreCore:
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer everything unanswered of a partition at once."""
         self._appends.fail_pending(partition, error)
+        self._cleaning.abort(partition)
         self._reads.fail_pending(partition, error)
         self._queries.fail_pending(partition, error)
 
@@ -255,12 +312,14 @@ class LogstoreCore:
         """Refuse appends that come from now on (they are certainly not written); finish everything else."""
         self._is_stopping = True
         self._data_inbox.refuses_appends = True
+        self._cleaning.stop()
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be done, and nothing is under way."""
         is_working = len(self._data_inbox) > 0 or self._administration.has_work
-        return not is_working and self._control.is_idle and not self._effects_in_flight
+        is_idle = self._control.is_idle and self._cleaning.is_idle
+        return is_idle and not is_working and not self._effects_in_flight
 
     def take_closing_flushes(self) -> list[StorageEffect]:
         """The last effects of a clean stop, while idle: everything that is not durable yet."""

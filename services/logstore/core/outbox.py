@@ -6,19 +6,11 @@ from dataclasses import dataclass, field
 
 from barnabas.channel.assembly import split_read_result
 from barnabas.channel.credits import CreditPool
-from barnabas.channel.messages import (
-    ExchangeResponse,
-    ReadPiece,
-    ReadResponse,
-    ReplicaPiece,
-    ReplicateRequest,
-    ReplicateResponse,
-    WatchResponse,
-)
+from barnabas.channel.messages import ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
 from barnabas.cluster.administration import AdministrationResponse
-from barnabas.cluster.messages import AlterPartitionRequest, ControlResponse
+from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
-from services.logstore.core.partition import Partition
+from services.logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.streams import ExchangeStream, ReadStream, WatchStream
 
@@ -28,37 +20,37 @@ RESPONSE_BYTES_MAX = 1024 * 1024
 
 @dataclass(slots=True)
 class Outgoing:
-    """The messages of one turn by stream or call id, the streams to end with reasons, the directories gone offline."""
+    """The messages of one turn by stream or call id, the streams to end with reasons, the directories gone offline;
+    commands for the cleaner, and what its passes have come to.
+    """
 
     exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
     reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
     watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
     controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
     administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
-    replica_responses: list[tuple[int, ReplicateResponse]] = field(default_factory=list)
-    replica_requests: list[tuple[int, ReplicateRequest]] = field(default_factory=list)
-    """By the leader's node id."""
-    alter_partition: AlterPartitionRequest | None = None
-    replication_problems: list[str] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
+    room: list[tuple[str, DiskError | None]] = field(default_factory=list)
+    """Log directories that have run out of room, and those (None) that have room again."""
+    cleaner: list[CleanerCommand] = field(default_factory=list)
+    passes: list[PassReport] = field(default_factory=list)
 
 
 class Outbox:
     __slots__ = (
         "_administration",
+        "_cleaner",
         "_closes",
         "_controls",
         "_credits",
         "_effects",
         "_exchanges",
         "_offline",
+        "_passes",
         "_reads",
-        "_replica_requests",
-        "_replica_responses",
-        "_replication_problems",
+        "_room",
         "_watches",
-        "alter_partition",
     )
 
     def __init__(self, credit_pool: CreditPool) -> None:
@@ -69,13 +61,11 @@ class Outbox:
         self._watches: list[WatchStream] = []
         self._controls: list[tuple[int, ControlResponse]] = []
         self._administration: list[tuple[int, AdministrationResponse]] = []
-        self._replica_responses: list[tuple[int, ReplicateResponse]] = []
-        self._replica_requests: list[tuple[int, ReplicateRequest]] = []
-        self.alter_partition: AlterPartitionRequest | None = None
-        """This turn's request to the controller."""
-        self._replication_problems: list[str] = []
         self._closes: list[tuple[int, str]] = []
         self._offline: list[tuple[str, DiskError]] = []
+        self._room: list[tuple[str, DiskError | None]] = []
+        self._cleaner: list[CleanerCommand] = []
+        self._passes: list[PassReport] = []
 
     def add_effect(self, effect: StorageEffect) -> None:
         self._effects.append(effect)
@@ -109,23 +99,21 @@ class Outbox:
     def answer_administration(self, call_id: int, response: AdministrationResponse) -> None:
         self._administration.append((call_id, response))
 
-    def add_replica_response(self, stream_id: int, response: ReplicateResponse) -> None:
-        self._replica_responses.append((stream_id, response))
-
-    def add_replica_pieces(self, stream_id: int, pieces: list[ReplicaPiece]) -> None:
-        self._replica_responses += [(stream_id, ReplicateResponse(piece=piece)) for piece in pieces]
-
-    def add_replica_request(self, leader_id: int, request: ReplicateRequest) -> None:
-        self._replica_requests.append((leader_id, request))
-
-    def report_replication_problem(self, partition: Partition, problem: str) -> None:
-        self._replication_problems.append(f"{partition.topic}-{partition.partition}: {problem}")
-
     def close(self, stream_id: int, reason: str) -> None:
         self._closes.append((stream_id, reason))
 
     def report_offline(self, path: str, error: DiskError) -> None:
         self._offline.append((path, error))
+
+    def report_room(self, path: str, lack: DiskError | None) -> None:
+        """A log directory has run out of room, or (None) has room again."""
+        self._room.append((path, lack))
+
+    def to_cleaner(self, command: CleanerCommand) -> None:
+        self._cleaner.append(command)
+
+    def report_pass(self, report: PassReport) -> None:
+        self._passes.append(report)
 
     def take_effects(self) -> list[StorageEffect]:
         effects, self._effects = self._effects, []
@@ -136,16 +124,15 @@ class Outbox:
         outgoing = Outgoing(
             controls=self._controls,
             administration=self._administration,
-            replica_responses=self._replica_responses,
-            replica_requests=self._replica_requests,
-            alter_partition=self.alter_partition,
-            replication_problems=self._replication_problems,
             closes=self._closes,
             offline=self._offline,
+            room=self._room,
+            cleaner=self._cleaner,
+            passes=self._passes,
         )
         self._controls, self._administration, self._closes, self._offline = [], [], [], []
-        self._replica_responses, self._replica_requests, self._replication_problems = [], [], []
-        self.alter_partition = None
+        self._room = []
+        self._cleaner, self._passes = [], []
         for stream in self._exchanges:
             response, stream.response = stream.response, None
             if stream.closed or response is None:

@@ -90,11 +90,18 @@ class Retention:
         elif log.error is not None or log not in self._replicas.by_log:
             del self._retiring[log]
 
+    def go_on_later(self, log: PartitionLog) -> None:
+        """A rename found no room: it is tried again with the next tick."""
+        self._retiring[log] = None
+
     def on_retired(self, effect: RetireEffect) -> None:
         """The files are out of the log's way; they are removed after file.delete.delay.ms."""
-        log = effect.log
-        log.on_retired(effect)
-        removal = DeleteFilesEffect(effect.directory.rpartition("/")[0], effect.retired_paths)
+        effect.log.retirement.done(effect)
+        self.delete_later(effect.log, effect.retired_paths)
+
+    def delete_later(self, log: PartitionLog, paths: list[str]) -> None:
+        """Remove files that are not the log's any more, in file.delete.delay.ms."""
+        removal = DeleteFilesEffect(log.directory.rpartition("/")[0], paths)
         self._deletions.append((self._now_ms + log.config.file_delete_delay_ms, removal))
 
     def _delete(self, now_ms: int) -> None:

@@ -63,12 +63,28 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     log_flush_offset_checkpoint_interval_ms: Milliseconds = 60_000
     log_flush_start_offset_checkpoint_interval_ms: Milliseconds = 60_000
 
+    log_cleaner_enable: bool = True
+    # There is one cleaner, a process of its own; other numbers are taken, and change nothing.
+    log_cleaner_threads: Count = 1
+    log_cleaner_backoff_ms: Milliseconds = 15_000
+    log_cleaner_io_max_bytes_per_second: Annotated[float, msgspec.Meta(gt=0)] = 1.7976931348623157e308
+    log_cleaner_io_buffer_size: Annotated[int, msgspec.Meta(ge=1024)] = 512 * 1024
+    log_cleaner_dedupe_buffer_size: Annotated[int, msgspec.Meta(ge=1024 * 1024)] = 128 * 1024 * 1024
+    log_cleaner_io_buffer_load_factor: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.9
+    log_cleaner_min_cleanable_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    log_cleaner_delete_retention_ms: Milliseconds = 24 * HOUR_MS
+    log_cleaner_min_compaction_lag_ms: Milliseconds = 0
+    log_cleaner_max_compaction_lag_ms: Count = 2**63 - 1
+
     log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     log_message_timestamp_before_max_ms: Milliseconds = 2**63 - 1
     log_message_timestamp_after_max_ms: Milliseconds = 60 * 60 * 1000
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"] = "producer"
     message_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 + 12
     min_insync_replicas: Count = 1
+
+    producer_id_expiration_ms: Count = 24 * HOUR_MS
+    producer_id_expiration_check_interval_ms: Count = 10 * MINUTE_MS
 
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     log_level: LogLevel = "info"
@@ -111,6 +127,10 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             "retention.ms": self._retention_ms(),
             "retention.bytes": self.log_retention_bytes,
             "cleanup.policy": self.log_cleanup_policy,
+            "min.cleanable.dirty.ratio": self.log_cleaner_min_cleanable_ratio,
+            "delete.retention.ms": self.log_cleaner_delete_retention_ms,
+            "min.compaction.lag.ms": self.log_cleaner_min_compaction_lag_ms,
+            "max.compaction.lag.ms": self.log_cleaner_max_compaction_lag_ms,
             "file.delete.delay.ms": self.log_segment_delete_delay_ms,
             "message.timestamp.type": self.log_message_timestamp_type,
             "message.timestamp.before.max.ms": self.log_message_timestamp_before_max_ms,

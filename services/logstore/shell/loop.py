@@ -83,6 +83,13 @@ class LogstoreLoop:
             _log.error("log directory offline", directory=path, error=str(error))
             if core.all_directories_offline and not self.failed.done():
                 self.failed.set_exception(DirectoriesLost("every log directory is offline"))
+        for path, lack in outgoing.room:
+            if lack is None:
+                _log.info("log directory has room again: it takes appends", directory=path)
+            else:
+                _log.error(
+                    "log directory is full: appends are refused until there is room", directory=path, error=str(lack)
+                )
         if core.has_work:
             self.wake()
         elif self._idle is not None and core.is_idle and not self._idle.done():

@@ -23,10 +23,13 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from barnabas.wire.errors import ErrorCode
+from services.logstore.cleaner import CleanerSettings
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
 from services.logstore.core.storage.checkpoints import uuid_to_text
+from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
+from services.logstore.shell.cleaner_process import CleanerProcess, log_pass
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.data_listener import DATA_SERVICE, WATCH_SERVICE, DataListener
@@ -61,10 +64,12 @@ class LogstoreNode:
             settings.control_listeners, settings.log_level, settings.log_format, self._on_command
         )
         self._offline_log_dirs: dict[str, str] = {}
-        self._gone_offline = asyncio.Event()
+        self._full_log_dirs: dict[str, str] = {}
+        self._log_dirs_changed = asyncio.Event()
         self._stop_loading = threading.Event()
         self._loop: LogstoreLoop | None = None
         self._workers: IoWorkers | None = None
+        self._cleaner: CleanerProcess | None = None
         self._registration: Registration | None = None
         self._health: Health | None = None
 
@@ -108,7 +113,7 @@ class LogstoreNode:
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.run())
-            tasks.create_task(self._report_offline(registration))
+            tasks.create_task(self._report_log_dirs(registration))
             tasks.create_task(self._fail_with_the_loop())
 
     async def _learn_cluster_id(self) -> str:
@@ -151,13 +156,30 @@ class LogstoreNode:
             queued_request_bytes_max=settings.queued_max_request_bytes,
             topic_defaults=settings.topic_defaults(),
             retention_check_interval_ms=settings.log_retention_check_interval_ms,
+            producer_id_expiration_ms=settings.producer_id_expiration_ms,
+            producer_id_expiration_check_interval_ms=settings.producer_id_expiration_check_interval_ms,
             recovery_point_checkpoint_interval_ms=settings.log_flush_offset_checkpoint_interval_ms,
             log_start_checkpoint_interval_ms=settings.log_flush_start_offset_checkpoint_interval_ms,
+            cleaner_is_enabled=settings.log_cleaner_enable,
+            cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
         )
         core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
         self._loop = LogstoreLoop(core, self._workers, self._send)
+        self._cleaner = CleanerProcess(self._cleaner_settings(), self._on_cleaner_report, self._on_cleaner_gone)
         self._loop.start()
+
+    def _cleaner_settings(self) -> CleanerSettings:
+        settings = self._settings
+        if settings.log_cleaner_threads > 1:
+            _log.info("one process cleans all logs", log_cleaner_threads=settings.log_cleaner_threads)
+        return CleanerSettings(
+            int(settings.log_cleaner_dedupe_buffer_size * settings.log_cleaner_io_buffer_load_factor),
+            settings.log_cleaner_io_buffer_size,
+            settings.log_cleaner_io_max_bytes_per_second,
+            settings.log_level,
+            settings.log_format,
+        )
 
     def _make_registration(self, directory_id: str, control_port: int) -> Registration:
         settings = self._settings
@@ -172,6 +194,7 @@ class LogstoreNode:
                 settings.broker_rack,
                 self._boot_id,
                 dict(self._offline_log_dirs),
+                dict(self._full_log_dirs),
             )
 
         assert self._loop is not None
@@ -198,7 +221,19 @@ class LogstoreNode:
         self._administration.send(outgoing)
         for path, error in outgoing.offline:
             self._offline_log_dirs[path] = str(error)
-            self._gone_offline.set()
+            self._full_log_dirs.pop(path, None)
+            self._log_dirs_changed.set()
+        for path, lack in outgoing.room:
+            if lack is None:
+                self._full_log_dirs.pop(path, None)
+            else:
+                self._full_log_dirs[path] = str(lack)
+            self._log_dirs_changed.set()
+        for command in outgoing.cleaner:
+            assert self._cleaner is not None, "it is there before the loop takes a turn"
+            self._cleaner.send(command)
+        for report in outgoing.passes:
+            log_pass(report)
         for session_id, response in outgoing.controls:
             self._control.answer(session_id, response)
             if response.error_code or response.partition_errors:
@@ -212,11 +247,21 @@ class LogstoreNode:
                     partitions_refused=len(response.partition_errors),
                 )
 
-    async def _report_offline(self, registration: Registration) -> None:
-        """The registration names the directories that can't be used: the controller makes problems of them."""
+    def _on_cleaner_report(self, report: CleanerReport) -> None:
+        assert self._loop is not None
+        self._loop.core.on_cleaner_report(report)
+        self._loop.wake()
+
+    def _on_cleaner_gone(self) -> None:
+        assert self._loop is not None
+        self._loop.core.on_cleaner_gone()
+        self._loop.wake()
+
+    async def _report_log_dirs(self, registration: Registration) -> None:
+        """The registration names the directories that are offline or full: the controller makes problems of them."""
         while True:
-            await self._gone_offline.wait()
-            self._gone_offline.clear()
+            await self._log_dirs_changed.wait()
+            self._log_dirs_changed.clear()
             await registration.update()
 
     async def _fail_with_the_loop(self) -> None:
@@ -233,6 +278,9 @@ class LogstoreNode:
         if self._loop is not None:
             if failure is None:
                 self._loop.core.begin_stopping()
+            if self._cleaner is not None:
+                await self._cleaner.stop()
+            if failure is None:
                 await self._loop.idle()
             await self._control.stop()
             await stop_server(self._server, STOP_GRACE_MS)

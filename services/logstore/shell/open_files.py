@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from itertools import islice
 
 from barnabas.ports.disk import Buffer, DiskFile
 
@@ -20,6 +21,8 @@ FILES_MAX = 4096
 MAPPINGS_MAX = 512
 # How many files with unflushed writes are passed over in the search for one to close.
 PASSED_OVER_MAX = 16
+# When the process may open no more files, and all that are open have unflushed writes.
+FLUSHED_AT_ONCE = 64
 
 
 class PosixFile:
@@ -88,10 +91,22 @@ class OpenFiles:
             self._files.move_to_end(path)
 
     def close_unused(self) -> None:
-        """Let go of everything that may be closed."""
+        """Let go of everything that may be closed; where nothing may, some files are flushed first. Raises OSError.
+
+        Ten thousand partitions that are written to and, as is Kafka's default, never flushed would reach any limit.
+        """
         with self._lock:
-            for path in [path for path, file in self._files.items() if not file.is_unflushed]:
-                self._drop(path)
+            closable = [path for path, file in self._files.items() if not file.is_unflushed]
+            oldest = [] if closable else list(islice(self._files.values(), FLUSHED_AT_ONCE))
+        for file in oldest:
+            self.flushing(file)
+            os.fdatasync(file.descriptor)
+        with self._lock:
+            for path in [*closable, *(file.path for file in oldest)]:
+                kept = self._files.get(path)
+                # It may have been written to meanwhile.
+                if kept is not None and not kept.is_unflushed:
+                    self._drop(path)
             self._mappings.clear()
 
     def forget(self, path: str) -> None:

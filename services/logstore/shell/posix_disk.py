@@ -6,6 +6,7 @@ import contextlib
 import errno
 import mmap
 import os
+import resource
 from collections.abc import Iterator, Sequence
 
 from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
@@ -41,6 +42,9 @@ class PosixDisk:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         names_changed = self._files.names_changed
         with _named("open", path):
+            if len(self._files) >= _files_limit() * 3 // 4:
+                # Sockets, directories and mappings need descriptors too.
+                self._files.close_unused()
             return self._files.keep(PosixFile(path, self._open(path, flags)), names_changed)
 
     def _open(self, path: str, flags: int) -> int:
@@ -179,6 +183,11 @@ def _write_all(descriptor: int, position: int, buffers: Sequence[Buffer]) -> int
         if left:
             left[0] = left[0][written:]
     return position
+
+
+def _files_limit() -> int:
+    """How many descriptors this process may have."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _descriptor(file: DiskFile) -> int:

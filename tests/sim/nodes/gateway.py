@@ -50,7 +50,7 @@ class GatewayNode(Process):
     def boot(self) -> None:
         listener = Listener(LISTENER, self.name, PORT, self.name, PORT)
         config = GatewayConfig(self.name, (listener,), address_policy=AddressPolicy.SHARED)
-        self.core = Processor(config)
+        self.core = Processor(config, lambda: self.scheduler.random.randint(1, 0x7FFF_FFFF))
         self._sockets: dict[int, _ClientSocket] = {}
         self._last_connection_id = 0
         self._logstores: dict[int, _LogstoreStreams] = {}

@@ -8,11 +8,8 @@ from collections.abc import Callable
 from barnabas.cluster.keys import ControllerRegistration, Role, decode_registration
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
+    MembershipRequest,
+    MembershipResponse,
     UpdateMetadata,
 )
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch
@@ -25,8 +22,8 @@ from tests.sim.scheduler import MS
 
 ANSWER_MARGIN_US = 2_000 * MS
 
-Request = CreateTopicsRequest | DeleteTopicsRequest | AllocateProducerIdsRequest
-Answer = CreateTopicsResponse | DeleteTopicsResponse | AllocateProducerIdsResponse
+Request = MembershipRequest
+Answer = MembershipResponse
 
 
 class Membership:

@@ -17,13 +17,23 @@ from barnabas.cluster.keys import (
     encode_registration,
 )
 from barnabas.cluster.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    ConfigChange,
     ControlRequest,
     ControlResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    MembershipRequest,
+    MembershipResponse,
+    NewPartitions,
     NewTopic,
     PartitionMetadata,
     TopicReference,
@@ -40,12 +50,10 @@ from services.controller.core.effects import (
     PublishMetadata,
     Reject,
     Respond,
-    Response,
     RevokeLease,
     SendControl,
     SubmitTxn,
 )
-from services.controller.core.requests import Request
 from services.controller.core.topic_creation import TopicDefaults
 from tests.sim.etcd_model import EtcdModel, Fate
 
@@ -109,7 +117,7 @@ class ControllerNode:
         self.links: dict[int, ConnectControl] = {}
         self.subscribers: dict[int, ClusterImage] = {}
         self.acknowledging = True
-        self.responses: dict[int, Response | Reject] = {}
+        self.responses: dict[int, MembershipResponse | Reject] = {}
         self.changes: list[ActiveChanged] = []
         self.last_id = 0
         self.renew()
@@ -121,7 +129,7 @@ class ControllerNode:
         if self.cluster.etcd.keep_alive(self.lease):
             self.do(self.core.on_lease(self.lease, self.cluster.now_ms + LEASE_MS, self.cluster.now_ms))
 
-    def request(self, request: Request) -> int:
+    def request(self, request: MembershipRequest) -> int:
         """Its id, by which `responses` has the answer."""
         self.last_id += 1
         self.do(self.core.on_request(self.last_id, request, self.cluster.now_ms))
@@ -333,5 +341,39 @@ def created(controller: ControllerNode, request_id: int) -> list[CreateTopicResu
 
 def error_codes(controller: ControllerNode, request_id: int) -> list[int]:
     response = controller.responses[request_id]
-    assert isinstance(response, CreateTopicsResponse | DeleteTopicsResponse)
+    assert isinstance(
+        response, CreateTopicsResponse | DeleteTopicsResponse | AlterConfigsResponse | CreatePartitionsResponse
+    )
     return [result.error_code for result in response.results]
+
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def alter(
+    name: str,
+    *changes: ConfigChange,
+    resource_type: int = TOPIC,
+    replace: bool = False,
+    validate_only: bool = False,
+    timeout_ms: int = 10_000,
+) -> AlterConfigsRequest:
+    """One resource's configs changed."""
+    resource = AlterConfigsResource(resource_type, name, replace, list(changes))
+    return AlterConfigsRequest([resource], timeout_ms, validate_only)
+
+
+def to_set(name: str, value: str) -> ConfigChange:
+    return ConfigChange(name, SET, value)
+
+
+def grow(*topics: tuple[str, int], timeout_ms: int = 10_000, validate_only: bool = False) -> CreatePartitionsRequest:
+    return CreatePartitionsRequest([NewPartitions(topic, count) for topic, count in topics], timeout_ms, validate_only)
+
+
+def altered(controller: ControllerNode, request_id: int) -> AlterConfigsResult:
+    response = controller.responses[request_id]
+    assert isinstance(response, AlterConfigsResponse)
+    (result,) = response.results
+    return result

@@ -95,6 +95,25 @@ def test_a_log_directory_that_goes_offline_is_named_and_the_logstore_stays_what_
     assert describe_problems(controller.core) == []
 
 
+def test_a_log_directory_that_is_full_is_named_until_there_is_room() -> None:
+    cluster, controller = a_whole_cluster()
+    before = controller.core.image.logstores[2]
+    key = KEYS.registration(Role.LOGSTORE, "2")
+    reported = replace(before.record, full_log_dirs={"/data/b": "write /data/b/events-0/0.log: ENOSPC"})
+    for record in (reported, before.record):
+        cluster.etcd.txn(Txn((), (Put(key, encode_registration(record), cluster.logstores[2].lease),)))
+        cluster.settle()
+        told = describe_problems(controller.core)
+        assert told == (
+            [
+                "logstore 2: log directory /data/b is full: write /data/b/events-0/0.log: ENOSPC; "
+                "appends are refused and reads go on until there is room, no restart is needed"
+            ]
+            if record is reported
+            else []
+        )
+
+
 def test_a_gateway_that_registers_but_does_not_follow_is_named() -> None:
     cluster, controller = a_whole_cluster()
     for subscriber_id in list(controller.subscribers):

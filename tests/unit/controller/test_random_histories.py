@@ -7,14 +7,39 @@ import random
 import pytest
 
 from barnabas.cluster.keys import PartitionRecord
-from barnabas.cluster.messages import NO_LEADER, AllocateProducerIdsRequest, AllocateProducerIdsResponse, NewTopic
+from barnabas.cluster.messages import (
+    ALL_BROKERS,
+    NO_LEADER,
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+    AlterConfigsResponse,
+    NewTopic,
+)
 from barnabas.ports.etcd import Snapshot, Txn
+from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage
 from tests.sim.etcd_model import Fate
-from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, create, delete
+from tests.unit.controller.cluster import (
+    BROKER,
+    KEYS,
+    LEASE_MS,
+    TOPIC,
+    Cluster,
+    ControllerNode,
+    alter,
+    create,
+    delete,
+    grow,
+    to_set,
+)
 
 LOGSTORES = (1, 2, 3)
 TOPICS = ("a", "b", "c", "d")
+# Resource type, name and key.
+SETTINGS = [
+    *((TOPIC, topic, key) for topic in TOPICS for key in ("segment.bytes", "retention.ms")),
+    *((BROKER, name, key) for name in ("", "1", "2") for key in ("log.segment.bytes", "log.retention.ms")),
+]
 
 
 class History:
@@ -31,6 +56,11 @@ class History:
         # By topic id, partition and leader epoch: the registration that was told to lead.
         self.told: dict[tuple[bytes, int, int], tuple[int, int]] = {}
         self.controller_epoch = 0
+        self.alterations = 0
+        # By controller and request: resource type, name, key, value.
+        self.altered: dict[tuple[int, int], tuple[int, str, str, int]] = {}
+        # By a broker's name and key: the newest value that was acknowledged.
+        self.acknowledged: dict[tuple[str, str], int] = {}
         # Txns that got lost, and may yet arrive.
         self.late: list[Txn] = []
 
@@ -44,7 +74,7 @@ class History:
         cluster, rng = self.cluster, self.rng
         controller = rng.choice(cluster.controllers)
         node_id = rng.choice(LOGSTORES)
-        match rng.randrange(11):
+        match rng.randrange(13):
             case 0 | 1:
                 topic = NewTopic(rng.choice(TOPICS), rng.choice([1, 3, 501]), 1)
                 controller.request(create(topic, timeout_ms=rng.choice([0, 300, 5000])))
@@ -70,9 +100,21 @@ class History:
             case 7 | 8:
                 for node in cluster.controllers:
                     node.step()
+            case 9:
+                self.alter(controller, *rng.choice(SETTINGS))
+            case 10:
+                growth = (rng.choice(TOPICS), rng.choice([2, 4, 700, 1100]))
+                controller.request(grow(growth, timeout_ms=rng.choice([0, 300, 5000])))
             case _:
                 cluster.advance(rng.choice([100, 1000]))
         self.check()
+
+    def alter(self, controller: ControllerNode, resource_type: int, name: str, key: str) -> None:
+        """Every change sets another value, so that it can be told which ones are there."""
+        self.alterations += 1
+        request = alter(name, to_set(key, str(2_000_000 + self.alterations)), resource_type=resource_type)
+        request_id = controller.request(request)
+        self.altered[id(controller), request_id] = (resource_type, name, key, 2_000_000 + self.alterations)
 
     def heal(self) -> None:
         cluster = self.cluster
@@ -102,12 +144,28 @@ class History:
                 assert state(controller.core.image) == state(image), "the image is what a reload gives"
         for topic in image.topics.values():
             assert len(list(image.partitions(topic.topic_id))) == topic.partitions, "a committed topic is whole"
+        self.check_configs(image)
         for logstore in self.cluster.logstores.values():
             for (topic_id, number), told in logstore.partitions.items():
                 if told.leader == logstore.node_id:
                     registration = (logstore.node_id, logstore.broker_epoch)
                     first = self.told.setdefault((topic_id, number, told.leader_epoch), registration)
                     assert first == registration, "a restarted leader leads under another epoch"
+
+    def check_configs(self, image: ControllerImage) -> None:
+        """What was acknowledged is there, unless a later change of the same key or a deletion took its place."""
+        for controller in self.cluster.controllers:
+            for request_id, response in controller.responses.items():
+                change = self.altered.pop((id(controller), request_id), None)
+                if change is None or not isinstance(response, AlterConfigsResponse):
+                    continue
+                resource_type, name, key, value = change
+                if response.results[0].error_code == ErrorCode.NONE and resource_type == BROKER:
+                    known = self.acknowledged.get((name, key), 0)
+                    self.acknowledged[name, key] = max(known, value)
+        for (name, key), value in self.acknowledged.items():
+            record = image.broker_configs[int(name) if name else ALL_BROKERS]
+            assert int(record.configs[key]) >= value, "an acknowledged change is never lost"
 
     def check_partition(self, topic_id: bytes, number: int, partition: PartitionRecord) -> None:
         before = self.newest.get((topic_id, number), partition)

@@ -6,6 +6,7 @@ Nothing answers by itself. A test reads what the core asked (`logstore.appends`)
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from barnabas.channel.messages import (
@@ -257,7 +258,8 @@ class World:
         self, *topics: TopicMetadata, nodes: tuple[int, ...] = (1,), pods: tuple[str, ...] = (), **config: Any
     ) -> None:
         self.now_ms = 1_000_000
-        self.processor = Processor(replace(CONFIG, **config))
+        session_ids = count(1)
+        self.processor = Processor(replace(CONFIG, **config), lambda: next(session_ids))
         self.logs: list[Log] = []
         self.expects_fault = False
         """Whether a request may find a fault of ours."""

@@ -12,6 +12,7 @@ from barnabas.wire.decoding import compile_decoder
 from barnabas.wire.encoding import compile_encoder
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest
+from barnabas.wire.messages.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest
 from barnabas.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -143,7 +144,8 @@ def test_a_message_can_be_encoded_only_in_its_versions() -> None:
         (ApiKey.METADATA, 9, "01 00 00 00 01", "tagged fields: 1 elements can't be in the 0 bytes"),
         (ApiKey.METADATA, 9, "01 00 00 00 02 0100 0100", "tag 1 follows tag 1"),
         (ApiKey.METADATA, 9, "01 00 00 00 01 01ff01", "tag 1: a length of 255, with 0 bytes left"),
-        (ApiKey.METADATA, 9, "01 00 00 00 ffffffff0f", "tagged fields: more than 524288 elements in one message"),
+        (ApiKey.METADATA, 9, "01 00 00 00 ffffffff0f", "tagged fields: 4294967295 elements can't be in the 0 bytes"),
+        (ApiKey.METADATA, 9, "01 00 00 00 8108" + "00" * 2050, "1025 tagged fields in one struct"),
         (ApiKey.PRODUCE, 9, "00 0001 00000000 02 02 74 02 00000000 7f 00", "records: a length of 126, with 1"),
         (ApiKey.PRODUCE, 3, "ffff 0001 00000000 00000001 0001 74 00000001 00000000 fffffffe", "records: a length of"),
         (ApiKey.DELETE_TOPICS, 1, "7fffffff 0000", "topic_names: 2147483647 elements"),
@@ -246,6 +248,13 @@ def test_arrays_of_two_decoded_messages_are_not_shared() -> None:
 
 
 @dataclass(slots=True)
+class Place:
+    name: str = wire("string")
+    number: int = wire("int16", "0")
+    later: int = wire("int32", "1+", default=-1)
+
+
+@dataclass(slots=True)
 class EveryType:
     flag: bool = wire("bool")
     tiny: int = wire("int8")
@@ -258,6 +267,13 @@ class EveryType:
     flags: list[bool] = wire(["bool"])
     offsets: list[int] = wire(["int64"])
     maybe_offsets: list[int] | None = wire(["int64"], nullable="0+", default=None)
+    before: int = wire("int8")
+    place: Place = wire(Place)
+    between: int = wire("int8")
+    maybe_place: Place | None = wire(Place, nullable="0+")
+    after: int = wire("int8")
+    later_place: Place = wire(Place, "1+")
+    maybe_later_place: Place | None = wire(Place, "1+", nullable="1+")
 
 
 @pytest.mark.parametrize("is_flexible", [False, True])
@@ -268,6 +284,7 @@ class EveryType:
         EveryType(
             True, -128, 65535, 2**32 - 1, 0.5, b"blob", b"", [b"1" * 16, b"2" * 16], [True, False], [-1, 2**63 - 1], []
         ),
+        EveryType(before=1, place=Place("here", 2), between=3, maybe_place=Place("there", 4), after=5),
     ],
 )
 def test_types_that_later_messages_need(message: EveryType, is_flexible: bool) -> None:
@@ -277,3 +294,30 @@ def test_types_that_later_messages_need(message: EveryType, is_flexible: bool) -
     for length in range(len(encoded)):
         with pytest.raises(MalformedFrame):
             decode(memoryview(encoded)[:length], 0)
+
+
+def test_a_nested_struct_is_made_anew_for_every_message() -> None:
+    frame = memoryview(b"".join(compile_encoder(EveryType, 0, False)(EveryType())))
+    one, other = (compile_decoder(EveryType, 0, False)(frame, 0) for _ in range(2))
+    assert one.place is not other.place
+    assert one.later_place is not other.later_place
+    assert EveryType().place is not EveryType().place
+
+
+@pytest.mark.parametrize(
+    ("encoded", "cursor"),
+    [
+        ("01 00000007 ff 00", None),
+        ("01 00000007 80 00", None),
+        ("01 00000007 01 02 74 00000005 00 00", Cursor("t", 5)),
+        ("01 00000007 00 02 74 00000005 00 00", Cursor("t", 5)),
+    ],
+)
+def test_a_byte_below_zero_stands_for_a_null_struct(encoded: str, cursor: Cursor | None) -> None:
+    request = codec.decode_request(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, body(encoded), 0)
+    assert request == DescribeTopicPartitionsRequest([], 7, cursor)
+
+
+def test_a_nullable_struct_cannot_be_tagged() -> None:
+    with pytest.raises(AssertionError, match="absent"):
+        wire(Place, nullable="0+", tag=0)

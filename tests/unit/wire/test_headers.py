@@ -64,6 +64,14 @@ def test_a_truncated_request_header_is_malformed(encoded: str) -> None:
             decode_request_header(memoryview(frame[:length]))
 
 
+@pytest.mark.parametrize("tags", ["02 0100 0100", "02 0200 0100"])
+def test_tags_of_a_header_have_to_ascend(tags: str) -> None:
+    with pytest.raises(MalformedFrame, match="tag 1 follows tag"):
+        decode_request_header(memoryview(bytes.fromhex("0000 0009 00000007 0002 6162" + tags)))
+    with pytest.raises(MalformedFrame, match="tag 1 follows tag"):
+        decode_response_header(ApiKey.PRODUCE, 9, memoryview(bytes.fromhex("00000007" + tags)))
+
+
 def test_a_truncated_response_header_is_malformed() -> None:
     frame = bytes.fromhex("00000007 01 0001aa")
     for length in range(len(frame)):

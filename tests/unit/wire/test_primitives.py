@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.wire.primitives import (
-    ELEMENTS_MAX,
+    TAGGED_FIELDS_MAX,
     MalformedFrame,
     check_count,
     nullable_string,
@@ -118,10 +118,10 @@ def test_malformed_tags(encoded: str, count: int) -> None:
 
 
 def test_more_tags_than_any_message_has_are_malformed() -> None:
-    tags = b"".join(uvarint(tag) + b"\0" for tag in range(ELEMENTS_MAX + 1))
-    assert skip_tags(tags, 0, ELEMENTS_MAX) == len(tags) - 4
-    with pytest.raises(MalformedFrame, match="more than 524288"):
-        skip_tags(tags, 0, ELEMENTS_MAX + 1)
+    tags = b"".join(uvarint(tag) + b"\0" for tag in range(TAGGED_FIELDS_MAX + 1))
+    assert skip_tags(tags, 0, TAGGED_FIELDS_MAX) == len(tags) - 3
+    with pytest.raises(MalformedFrame, match="1025 tagged fields in one struct"):
+        skip_tags(tags, 0, TAGGED_FIELDS_MAX + 1)
 
 
 def test_a_count_is_held_against_the_bytes_that_remain() -> None:

@@ -2,17 +2,27 @@
 
 - v0 to v3 get what was read as message sets of magic 0 (v0, v1) or 1, as in Kafka 3. Where
   `log.message.downconversion.enable` is off these versions are not told by ApiVersions, and close the connection.
-- Long polls: answered at once with `min_bytes`, with an error, with `max_wait_ms` 0 or less; else parked once.
+- Long polls: answered at once with `min_bytes`, with an error of a leader, with `max_wait_ms` 0 or less; else parked
+  once. A session's polls that change nothing share what is parked, for `fetch_wait_ms_max` at most.
 - `max_bytes` (at most `fetch.max.bytes`) is spent in the order of the request, with at least one batch (KIP-74), also
-  when the partitions are on several logstores.
-- No fetch session is ever created: session id 0 is answered, which KIP-227 allows, and clients then send full fetches.
-  A request with epoch 0 or −1 is a full fetch, whatever its session id; any other is FETCH_SESSION_ID_NOT_FOUND.
+  when the partitions are on several logstores. In a session, partitions that had records go to the end of the order.
+- Sessions (KIP-227, v7): epoch 0 begins one, −1 ends it, and both are full fetches. Any other epoch goes on with one:
+  FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH; FETCH_SESSION_TOPIC_ID_ERROR where it began with topic ids
+  (v13) and is gone on with without them, or the other way round. An incremental answer has the partitions with records,
+  an error, or a high watermark, last stable offset or log start that moved. A session that has no partitions left ends.
+- Sessions live in the processor that the connection came to, and outlive the connection. Another connection of the same
+  client may come to another processor, which knows nothing of them: FETCH_SESSION_ID_NOT_FOUND, and the client begins
+  anew. Each processor has its share of `max.incremental.fetch.session.cache.slots`; without room session id 0 is
+  answered, and the client goes on with full fetches.
+- A request that overtakes the one before it in its session ends that one as INVALID_FETCH_SESSION_EPOCH, at once.
 - A partition named twice is fetched once, as named last, in the place of the first: Kafka collects them in a map.
 - Epochs of the client go to the leader, which answers FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320). Where the
   leader is another, its id and endpoint are in the answer (v12, v16, KIP-951).
 - Unknown topic or partition: UNKNOWN_TOPIC_OR_PARTITION, by id (v13) UNKNOWN_TOPIC_ID; these do not end a long poll.
+  In a session a topic that was deleted becomes UNKNOWN_TOPIC_OR_PARTITION, by id INCONSISTENT_TOPIC_ID once another has
+  its name; one that appears is read from the next request on.
 - Replicas do not fetch through a gateway: a replica id of 0 or more is TOPIC_AUTHORIZATION_FAILED, as for any principal
-  without CLUSTER_ACTION.
+  without CLUSTER_ACTION, and gets no session.
 
 Deviations: no preferred read replica, no diverging epoch (consumers find truncation by OffsetForLeaderEpoch), and no
 aborted transactions as there are no transactions yet.
@@ -20,23 +30,14 @@ aborted transactions as there are no transactions yet.
 
 from __future__ import annotations
 
-from barnabas.cluster.messages import TopicMetadata
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.fetch import FetchTarget, PendingFetch
+from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from services.gateway.core.fetch import PendingFetch
+from services.gateway.core.fetch_answer import READ_COMMITTED
+from services.gateway.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
 
 _VERSION_WITH_TOPIC_IDS = 13
-_FULL_FETCH_EPOCHS = (0, -1)
-_READ_COMMITTED = 1
 
 
 def start(slot: PendingFetch, request: FetchRequest) -> None:
@@ -44,70 +45,36 @@ def start(slot: PendingFetch, request: FetchRequest) -> None:
     if slot.header.api_version < ApiKey.FETCH.version_min and not processor.config.fetch_down_conversion:
         processor.requests.refuse(slot.connection, slot.header, "the version is not served")
         return
-    slot.min_bytes = request.min_bytes
-    slot.max_bytes = max(0, min(request.max_bytes, processor.config.fetch_bytes_max))
-    slot.isolation_level = _READ_COMMITTED if request.isolation_level == _READ_COMMITTED else 0
-    slot.deadline_ms = processor.now_ms + request.max_wait_ms
-    if request.session_epoch not in _FULL_FETCH_EPOCHS:
-        processor.requests.respond(slot, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-        return
-    targets: dict[tuple[bytes, int], FetchTarget] = {}
-    responses: dict[tuple[str, bytes], dict[int, PartitionData]] = {}
-    for topic in request.topics:
-        metadata, error = _resolve(slot, request, topic)
-        partitions = responses.setdefault((topic.topic, topic.topic_id), {})
-        for partition in topic.partitions:
-            response = _response(slot, partition, error)
-            partitions[partition.partition] = response
-            if error is ErrorCode.NONE:
-                assert metadata is not None
-                _add_target(slot, metadata, partition, response, targets)
-    slot.response.responses = [
-        FetchableTopicResponse(name, topic_id, list(partitions.values()))
-        for (name, topic_id), partitions in responses.items()
-    ]
-    slot.submit(list(targets.values()))
-
-
-def _resolve(slot: PendingFetch, request: FetchRequest, topic: FetchTopic) -> tuple[TopicMetadata | None, ErrorCode]:
-    image = slot.connection.processor.image
-    has_ids = slot.header.api_version >= _VERSION_WITH_TOPIC_IDS
-    metadata = image.topics_by_id.get(topic.topic_id) if has_ids else image.topics_by_name.get(topic.topic)
-    name = topic.topic if metadata is None else metadata.topic
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
-    if replica_id >= 0 or not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, name)):
-        return metadata, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if metadata is None:
-        return None, ErrorCode.UNKNOWN_TOPIC_ID if has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return metadata, ErrorCode.NONE
+    slot.is_replica = replica_id >= 0
+    slot.by_id = slot.header.api_version >= _VERSION_WITH_TOPIC_IDS
+    slot.max_bytes = max(0, min(request.max_bytes, processor.config.fetch_bytes_max))
+    slot.min_bytes = min(request.min_bytes, slot.max_bytes)
+    slot.isolation_level = READ_COMMITTED if request.isolation_level == READ_COMMITTED else 0
+    slot.deadline_ms = processor.now_ms + request.max_wait_ms
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        processor.fetch_sessions.close(request.session_id)
+        slot.begins_session = request.session_epoch == INITIAL_EPOCH and not slot.is_replica
+        slot.submit(add_partitions(request.topics, {}, by_id=slot.by_id))
+    else:
+        _go_on(slot, request)
 
 
-def _response(slot: PendingFetch, partition: FetchPartition, error: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition.partition,
-        error,
-        high_watermark=-1,
-        aborted_transactions=[] if slot.isolation_level == _READ_COMMITTED else None,
-        records=b"",
-    )
-
-
-def _add_target(
-    slot: PendingFetch,
-    metadata: TopicMetadata,
-    partition: FetchPartition,
-    response: PartitionData,
-    targets: dict[tuple[bytes, int], FetchTarget],
-) -> None:
-    image = slot.connection.processor.image
-    if image.partition(metadata.topic_id, partition.partition) is None:
-        response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _go_on(slot: PendingFetch, request: FetchRequest) -> None:
+    """An incremental fetch."""
+    processor = slot.connection.processor
+    sessions = processor.fetch_sessions
+    session = sessions.resume(request.session_id, request.session_epoch, by_id=slot.by_id)
+    if isinstance(session, ErrorCode):
+        processor.requests.respond(slot, FetchResponse(error_code=session))
         return
-    targets[metadata.topic_id, partition.partition] = FetchTarget(
-        metadata.topic_id,
-        partition.partition,
-        partition.current_leader_epoch,
-        partition.fetch_offset,
-        max(0, partition.partition_max_bytes),
-        response,
-    )
+    if session.fetch is not None:
+        session.fetch.supersede()
+    is_changed = session.update(request.topics, request.forgotten_topics_data)
+    if not session.partitions:
+        sessions.remove(session)
+        slot.submit({})
+    elif not sessions.advance(session, processor.now_ms):
+        processor.requests.respond(slot, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    else:
+        slot.go_on(session, is_changed=is_changed)

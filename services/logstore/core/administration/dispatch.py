@@ -9,13 +9,16 @@ from typing import Any, Final, TypeAlias
 from barnabas.cluster.administration import (
     AdministrationRequest,
     DeleteRecordsRequest,
+    DescribeConfigsRequest,
     DescribeProducersRequest,
     EndOffsetsRequest,
 )
+from services.logstore.core.administration.configs import Configs
 from services.logstore.core.administration.delete_records import DeleteRecords
 from services.logstore.core.administration.end_offsets import EndOffsets
 from services.logstore.core.administration.producers import Producers
 from services.logstore.core.administration.work import Pause, Work
+from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
@@ -32,10 +35,11 @@ Answer: TypeAlias = Callable[[Any, int], Work]
 class Administration:
     """A call is under way until it is answered (`Outgoing.administration`) or its caller is gone."""
 
-    def __init__(self, replicas: Replicas, retention: Retention, outbox: Outbox) -> None:
+    def __init__(self, replicas: Replicas, settings: BrokerSettings, retention: Retention, outbox: Outbox) -> None:
         self._outbox = outbox
         self._rooms: dict[type[AdministrationRequest], Answer] = {
             EndOffsetsRequest: EndOffsets(replicas).answer,
+            DescribeConfigsRequest: Configs(replicas, settings).answer,
             DescribeProducersRequest: Producers(replicas).answer,
             DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
         }

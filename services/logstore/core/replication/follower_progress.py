@@ -25,7 +25,7 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """`last_caught_up_ms` is the latest time at which the follower is known to have had all that the leader had then."""
+    """`last_caught_up_ms`: the latest time at which the follower is known to have had all that the leader had then."""
 
     log_end_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET

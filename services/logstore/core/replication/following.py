@@ -17,6 +17,7 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.outbox import ReplicationOutbox
 from services.logstore.core.storage.effects import TruncateEffect, WriteEffect
 from services.logstore.core.storage.log import PartitionLog
 
@@ -182,9 +183,10 @@ class Fetcher:
 class Following:
     """Everything that this logstore follows."""
 
-    def __init__(self, replicas: Replicas, outbox: Outbox, limits: FetchLimits) -> None:
+    def __init__(self, replicas: Replicas, outbox: Outbox, says: ReplicationOutbox, limits: FetchLimits) -> None:
         self._replicas = replicas
         self._outbox = outbox
+        self._says = says
         self._limits = limits
         self._fetchers: dict[int, Fetcher] = {}
         self._leader_of: dict[PartitionKey, int] = {}
@@ -259,7 +261,8 @@ class Following:
         elif error:
             fetcher.back_off(following, now_ms)
         elif data.diverging_epoch >= 0 or data.diverging_end_offset >= 0:
-            own_epoch, own_end = partition.log.end_of_epoch(data.diverging_epoch)
+            log = partition.log
+            own_epoch, own_end = log.leader_epochs.end_offset_of(data.diverging_epoch, log.log_end_offset)
             end_offset = min(data.diverging_end_offset, own_end) if own_epoch >= 0 else data.diverging_end_offset
             self._cut(fetcher, following, data, end_offset, begin_anew=False)
         elif len(data.records):
@@ -281,7 +284,7 @@ class Following:
         problem = log.append_replicated(memoryview(data.records), following)
         if problem is not None:
             fetcher.failed(following)
-            self._outbox.report_replication_problem(following.partition, problem)
+            self._says.report(following.partition, problem)
             return
         fetcher.busy(following)
         self._leaders_word[log] = (data.high_watermark, data.log_start_offset)

@@ -31,7 +31,7 @@ Changed = Callable[[Partition], None]
 
 class IsrChanges:
     def __init__(self, replicas: Replicas, lag_ms_max: int, changed: Changed) -> None:
-        """`lag_ms_max` is `replica.lag.time.max.ms`; `changed` is told of partitions whose watermark or ISR has moved."""
+        """`lag_ms_max`: `replica.lag.time.max.ms`. `changed` is told of partitions whose watermark or ISR has moved."""
         self._replicas = replicas
         self._lag_ms_max = lag_ms_max
         self._changed = changed

@@ -19,6 +19,7 @@ from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.follower_progress import FetchSession
+from services.logstore.core.replication.outbox import ReplicationOutbox
 from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.leader_epochs import NO_EPOCH
 from services.logstore.core.storage.log_reads import ReadPlan
@@ -28,7 +29,8 @@ SLOTS_PER_ANSWER_MAX = 256
 # Record bytes in one message, so that heartbeats pass between.
 PIECE_BYTES_MAX = 1024 * 1024
 
-FollowerMoved = Callable[[Partition, int], None]
+FollowerMoved = Callable[[Partition, int, int], None]
+"""(partition, the follower's node id, now_ms)"""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,10 +83,13 @@ class _Range:
 
 
 class Leading:
-    def __init__(self, replicas: Replicas, outbox: Outbox, follower_moved: FollowerMoved) -> None:
+    def __init__(
+        self, replicas: Replicas, outbox: Outbox, says: ReplicationOutbox, follower_moved: FollowerMoved
+    ) -> None:
         """`follower_moved` is told of every partition whose follower has come further: watermark and ISR may follow."""
         self._replicas = replicas
         self._outbox = outbox
+        self._says = says
         self._follower_moved = follower_moved
         self._streams: dict[ReplicaStream, None] = {}
         self._followed: dict[PartitionKey, dict[ReplicaStream, int]] = {}
@@ -145,7 +150,7 @@ class Leading:
         partition.followers[stream.session.replica_id].fetched(
             stream.session, position.fetch_offset, position.log_start_offset, partition.log.log_end_offset, now_ms
         )
-        self._follower_moved(partition, stream.session.replica_id)
+        self._follower_moved(partition, stream.session.replica_id, now_ms)
 
     # --- what changes here ---
 
@@ -222,7 +227,7 @@ class Leading:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         log = partition.log
         if followed.last_fetched_epoch != NO_EPOCH:
-            epoch, end_offset = log.end_of_epoch(followed.last_fetched_epoch)
+            epoch, end_offset = log.leader_epochs.end_offset_of(followed.last_fetched_epoch, log.log_end_offset)
             if epoch < followed.last_fetched_epoch or end_offset < followed.fetch_offset:
                 return ReplicaData(followed.slot, diverging_epoch=epoch, diverging_end_offset=end_offset)
         if not log.log_start_offset <= followed.fetch_offset <= log.log_end_offset:
@@ -312,4 +317,4 @@ class Leading:
             pieces[-1].partitions.append(result)
             piece_bytes += len(result.records)
         pieces[-1].last = True
-        self._outbox.add_replica_pieces(stream.stream_id, pieces)
+        self._says.answer(stream.stream_id, pieces)

@@ -18,6 +18,7 @@ from services.logstore.core.replication.follower_progress import FetchSession
 from services.logstore.core.replication.following import FetchLimits, Following
 from services.logstore.core.replication.isr_changes import IsrChanges
 from services.logstore.core.replication.leading import Leading, ReplicaStream
+from services.logstore.core.replication.outbox import ReplicationOutbox, ReplicationOutgoing
 from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.watches import Watches
 
@@ -34,11 +35,11 @@ class Replication:
     def __init__(self, replicas: Replicas, watches: Watches, outbox: Outbox, config: ReplicationConfig) -> None:
         self._replicas = replicas
         self._watches = watches
-        self._outbox = outbox
+        self._says = ReplicationOutbox()
         self._config = config
         self._isr_changes = IsrChanges(replicas, config.lag_ms_max, self._moved)
-        self.leading = Leading(replicas, outbox, self._isr_changes.follower_moved)
-        self.following = Following(replicas, outbox, config.limits)
+        self.leading = Leading(replicas, outbox, self._says, self._isr_changes.follower_moved)
+        self.following = Following(replicas, outbox, self._says, config.limits)
         self._streams: dict[int, ReplicaStream] = {}
 
     # --- followers ---
@@ -48,29 +49,29 @@ class Replication:
         stream = self._streams.get(stream_id)
         if stream is None:
             if request.hello is None:
-                self._outbox.close(stream_id, "the first message is no hello")
+                self._says.close(stream_id, "the first message is no hello")
                 return
             stream = self._open(stream_id, request.hello)
             if stream is None:
                 return
         elif request.hello is not None:
-            self._outbox.close(stream_id, "a second hello")
+            self._says.close(stream_id, "a second hello")
             return
         if request.fetch is not None:
             problem = self.leading.on_fetch(stream, request.fetch, now_ms)
             if problem is not None:
-                self._outbox.close(stream_id, problem)
+                self._says.close(stream_id, problem)
 
     def _open(self, stream_id: int, hello: ReplicaHello) -> ReplicaStream | None:
         if hello.cluster_id != self._replicas.cluster_id:
-            self._outbox.close(stream_id, f"cluster {hello.cluster_id} is not this one, {self._replicas.cluster_id}")
+            self._says.close(stream_id, f"cluster {hello.cluster_id} is not this one, {self._replicas.cluster_id}")
             return None
         session = FetchSession(hello.replica_id, hello.broker_epoch)
         session.is_registered = self._is_registered(session)
         stream = self._streams[stream_id] = ReplicaStream(stream_id, session)
         self.leading.open(stream)
         welcome = Welcome(self._replicas.node_id, self._replicas.broker_epoch)
-        self._outbox.add_replica_response(stream_id, ReplicateResponse(welcome=welcome))
+        self._says.welcome(stream_id, welcome)
         return stream
 
     def _is_registered(self, session: FetchSession) -> bool:
@@ -138,10 +139,13 @@ class Replication:
         """Begin answers, fetches and a request to the controller, where they are due."""
         self.leading.answer(now_ms)
         for leader_id, fetch in self.following.take_fetches(now_ms):
-            self._outbox.add_replica_request(leader_id, ReplicateRequest(fetch=fetch))
+            self._says.fetch(leader_id, fetch)
         request = self._isr_changes.take_request(now_ms)
         if request is not None:
-            self._outbox.alter_partition = request
+            self._says.alter_partition(request)
+
+    def take_outgoing(self) -> ReplicationOutgoing:
+        return self._says.take()
 
     def tick(self, now_ms: int) -> None:
         self._isr_changes.tick(now_ms)

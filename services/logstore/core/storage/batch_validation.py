@@ -1,41 +1,61 @@
-"""Which batches a leader takes from a client (Kafka's LogValidator and the checks before it).
+"""Which batches a leader takes from a client, by their headers (Kafka's LogValidator and the checks before it).
 
 Nothing here looks at single records: their number comes from the header, and timestamps are held to their bounds by
-the header's first and largest. What Kafka checks by opening batches (a null key in a compacted topic, timestamps in
-between) is not checked.
+the header's first and largest. The CRC proves that the records are what the producer wrote; whether that is any good
+is its consumers' to find out, as long as nothing in the topic's config makes the broker look (ADR 0008). Where it does,
+`batch_opening` opens the batch, and brings what comes of it here all the same.
 """
 
 from __future__ import annotations
+
+from struct import Struct
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import (
     HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
     MAGIC,
+    NO_TIMESTAMP,
     RECORD_BYTES_MIN,
     BatchHeader,
     Compression,
+    assemble_batch,
     crc_is_valid,
     parse_header,
 )
 
 _MAGIC_POSITION = 16
+_LENGTH = Struct(">i")
+_LENGTH_POSITION = 8
+_LENGTH_MIN = 14
+"""Of the oldest format's smallest message; less is a broken length in any."""
 _LOG_APPEND_TIME_BIT = 0x08
 _TRANSACTIONAL_BIT = 0x10
 _CONTROL_BIT = 0x20
 _CODECS = frozenset(int(codec) for codec in Compression)
-_REFUSED_BITS = _LOG_APPEND_TIME_BIT | _TRANSACTIONAL_BIT | _CONTROL_BIT
+_UNUSUAL_BITS = _LOG_APPEND_TIME_BIT | _TRANSACTIONAL_BIT | _CONTROL_BIT
+
+CheckedBatch = tuple[BatchHeader, memoryview]
 
 
-def check_client_batch(records: memoryview, config: TopicConfig, wall_ms: int) -> BatchHeader | ErrorCode:
-    """The header of the one batch in `records`, or why it is refused. `wall_ms` is the broker's clock."""
+def check_client_batch(
+    records: memoryview, config: TopicConfig, wall_ms: int, *, is_to_be_opened: bool = False
+) -> CheckedBatch | ErrorCode:
+    """The one batch in `records`, as it is to be stored, or why it is refused. `wall_ms` is the broker's clock.
+
+    In a batch that `is_to_be_opened` each record's own timestamp will be held to the bounds.
+    """
     byte_count = len(records)
     if byte_count < HEADER_BYTES or records[_MAGIC_POSITION] != MAGIC:
         return _malformed(records)
     header = parse_header(records)
     if header.size_bytes != byte_count:
-        # Too short to be a batch; or not exactly one batch, as Produce v3 and later must carry for each partition.
-        return ErrorCode.CORRUPT_MESSAGE if header.size_bytes < HEADER_BYTES else ErrorCode.INVALID_RECORD
+        fault = _fault_of_size(records, header)
+        if fault is not None:
+            return fault
+        byte_count = header.size_bytes
+        records = records[:byte_count]
     if header.base_offset != 0:
         return ErrorCode.INVALID_RECORD
     if byte_count > config.max_message_bytes:
@@ -51,11 +71,14 @@ def check_client_batch(records: memoryview, config: TopicConfig, wall_ms: int) -
     if header.compression == Compression.NONE and header.records_count * RECORD_BYTES_MIN > byte_count - HEADER_BYTES:
         # Offsets that no record could bear: the log would jump by as many as the header claims.
         return ErrorCode.INVALID_RECORD
-    if header.attributes & _REFUSED_BITS:
-        return _refused_attributes(header.attributes)
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         return ErrorCode.INVALID_RECORD
-    if config.message_timestamp_type != LOG_APPEND_TIME:
+    if header.attributes & _UNUSUAL_BITS:
+        unusual = _unusual(header, records, config)
+        if isinstance(unusual, ErrorCode):
+            return unusual
+        header, records = unusual
+    if config.message_timestamp_type != LOG_APPEND_TIME and not is_to_be_opened:
         latest_ms = wall_ms + config.message_timestamp_after_max_ms
         earliest_ms = wall_ms - config.message_timestamp_before_max_ms
         base_timestamp, max_timestamp = header.base_timestamp, header.max_timestamp
@@ -63,7 +86,7 @@ def check_client_batch(records: memoryview, config: TopicConfig, wall_ms: int) -
             max_timestamp >= 0 and not earliest_ms <= max_timestamp <= latest_ms
         ):
             return ErrorCode.INVALID_TIMESTAMP
-    return header
+    return header, records
 
 
 def _malformed(records: memoryview) -> ErrorCode:
@@ -72,11 +95,35 @@ def _malformed(records: memoryview) -> ErrorCode:
     return ErrorCode.INVALID_RECORD if is_known_magic else ErrorCode.CORRUPT_MESSAGE
 
 
-def _refused_attributes(attributes: int) -> ErrorCode:
-    if attributes & _CONTROL_BIT:
+def _fault_of_size(records: memoryview, header: BatchHeader) -> ErrorCode | None:
+    """Of records that are not exactly as long as their first batch. None: what follows it is only the begin of another,
+    which is cut off.
+    """
+    if header.size_bytes < HEADER_BYTES:
+        return ErrorCode.CORRUPT_MESSAGE
+    tail = records[header.size_bytes :]
+    if not tail:
         return ErrorCode.INVALID_RECORD
-    if attributes & _TRANSACTIONAL_BIT:
+    if len(tail) < LENGTH_OVERHEAD_BYTES:
+        return None
+    length: int = _LENGTH.unpack_from(tail, _LENGTH_POSITION)[0]
+    if length < _LENGTH_MIN or (len(tail) > _MAGIC_POSITION and tail[_MAGIC_POSITION] > MAGIC):
+        return ErrorCode.CORRUPT_MESSAGE
+    is_whole = len(tail) >= LENGTH_OVERHEAD_BYTES + length
+    # Produce v3 and later carry one batch for each partition.
+    return ErrorCode.INVALID_RECORD if is_whole else None
+
+
+def _unusual(header: BatchHeader, records: memoryview, config: TopicConfig) -> CheckedBatch | ErrorCode:
+    if header.attributes & _CONTROL_BIT:
+        return ErrorCode.INVALID_RECORD
+    if header.attributes & _TRANSACTIONAL_BIT:
         # A transaction has to be known to its coordinator before its first batch (KIP-890), and none is.
         return ErrorCode.INVALID_TXN_STATE
-    # The time of the append is the broker's to set.
-    return ErrorCode.INVALID_TIMESTAMP
+    if config.message_timestamp_type == LOG_APPEND_TIME or header.max_timestamp == NO_TIMESTAMP:
+        # The time of the append is the broker's to set.
+        return ErrorCode.INVALID_TIMESTAMP
+    # Kafka holds its one timestamp to the bounds, and stores it as a batch of CreateTime.
+    header = header.with_create_time()
+    records = memoryview(assemble_batch(header, records[HEADER_BYTES:]))
+    return header, records

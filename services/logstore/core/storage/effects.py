@@ -10,13 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from barnabas.ports.compression import Decompress
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.compression import Codecs, Decompress
 from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.wire.record_batch import BatchHeader
+from services.logstore.core.storage.batch_opening import Refusal, open_batch
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
+
+# Made by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first timestamp,
+# whether the indexes are full, entries of both.
+SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int]
 
 if TYPE_CHECKING:
     from services.logstore.core.storage.log import PartitionLog
+    from services.logstore.core.storage.producer_state import ProducerState
     from services.logstore.core.storage.segment import Segment
 
 
@@ -75,8 +82,12 @@ class WriteEffect:
     path: str
     position: int
     end_offset: int
+    mark: SegmentMark
+    """What the segment was before the first of these batches."""
     buffers: list[Buffer] = field(default_factory=list)
     byte_count: int = 0
+    creates: list[str] = field(default_factory=list)
+    """The files of the segment, when this is the first write to it: they are made, empty."""
     tokens: list[object] = field(default_factory=list)
     index_writes: list[SmallWrite] = field(default_factory=list)
     flush: FlushEffect | None = None
@@ -104,6 +115,18 @@ class FindRecordEffect:
     decompress: Decompress
     found: OffsetAtTimestamp | None = None
     """The outcome: None when every record from `from_offset` on is earlier."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenBatchEffect:
+    """Look into a client's batch, and give it its topic's codec. No disk, but work for a worker."""
+
+    records: memoryview
+    topic_partition: str
+    config: TopicConfig
+    wall_ms: int
+    codecs: Codecs
+    outcome: memoryview | Refusal | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -138,6 +161,26 @@ class DeleteFilesEffect:
     paths: list[str]
 
 
+@dataclass(slots=True, eq=False)
+class TakeBackEffect:
+    """Undo what a write left behind that found no room: cut files, the log's own durably; see `log_room`."""
+
+    log: PartitionLog
+    cuts: list[tuple[str, int]]
+    """(path, bytes to keep); the first is the log's own file. None: the files were only being made."""
+    load_producers: Callable[[Disk], ProducerState] | None = None
+    """Where producers had batches that are taken back."""
+    producers: ProducerState | None = None
+    """The outcome: the producers as of the log's end."""
+
+
+@dataclass(slots=True, eq=False)
+class ProbeEffect:
+    """Find out whether a log directory has room again: it has when this succeeds."""
+
+    log_directory: str
+
+
 class Rename(NamedTuple):
     """Of a file, by its names in the directory."""
 
@@ -157,6 +200,20 @@ class SwapEffect:
     segment: Segment
     phases: list[list[Rename]]
 
+    @property
+    def replaced_paths(self) -> list[str]:
+        """Where the old files are in the end."""
+        renames = [rename for phase in self.phases for rename in phase]
+        return [f"{self.directory}/{rename.target}" for rename in renames if rename.target.endswith(DELETED_SUFFIX)]
+
+
+@dataclass(slots=True, eq=False)
+class DropCleanedEffect:
+    """Remove what a pass that was aborted has written and nobody has taken over."""
+
+    log: PartitionLog
+    directory: str
+
 
 @dataclass(slots=True, eq=False)
 class DeleteDirectoryEffect:
@@ -166,15 +223,23 @@ class DeleteDirectoryEffect:
 
 
 DELETED_SUFFIX = ".deleted"
+# As much as a large write: where less than that is free, the next ones would fail again.
+PROBE_BYTES = 8 * 1024 * 1024
+PROBE_FILE = "room-probe.tmp"
+CLEANED_SUFFIX = ".cleaned"
 
 StorageEffect = (
     WriteEffect
     | ReadEffect
     | FindRecordEffect
+    | OpenBatchEffect
     | FlushEffect
     | ReplaceEffect
     | RetireEffect
     | SwapEffect
+    | DropCleanedEffect
+    | TakeBackEffect
+    | ProbeEffect
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
@@ -189,7 +254,13 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             effect.found = first_record_of(
                 effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
             )
+        case OpenBatchEffect():
+            effect.outcome = open_batch(
+                effect.records, effect.topic_partition, effect.config, effect.wall_ms, effect.codecs
+            )
         case WriteEffect():
+            for path in effect.creates:
+                disk.truncate(disk.open(path, create=True), 0)
             disk.write_at(disk.open(effect.path), effect.position, effect.buffers)
             for write in effect.index_writes:
                 disk.write_at(disk.open(write.path), write.position, (write.content,))
@@ -203,6 +274,12 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             _retire(disk, effect)
         case SwapEffect():
             _swap(disk, effect)
+        case DropCleanedEffect():
+            _unless_gone(_drop_cleaned, disk, effect.directory)
+        case TakeBackEffect():
+            _take_back(disk, effect)
+        case ProbeEffect():
+            _probe(disk, f"{effect.log_directory}/{PROBE_FILE}")
         case DeleteFilesEffect():
             for path in effect.paths:
                 _unless_gone(disk.remove, path)
@@ -222,6 +299,22 @@ def _retire(disk: Disk, effect: RetireEffect) -> None:
         disk.flush_directory(effect.directory)
 
 
+def _take_back(disk: Disk, effect: TakeBackEffect) -> None:
+    for path, byte_count in effect.cuts:
+        disk.truncate(disk.open(path), byte_count)
+    if effect.cuts:
+        disk.flush(disk.open(effect.cuts[0][0]))
+    if effect.load_producers is not None:
+        effect.producers = effect.load_producers(disk)
+
+
+def _probe(disk: Disk, path: str) -> None:
+    try:
+        disk.write_at(disk.open(path, create=True), 0, (bytes(PROBE_BYTES),))
+    finally:
+        _unless_gone(disk.remove, path)
+
+
 def _swap(disk: Disk, effect: SwapEffect) -> None:
     for renames in effect.phases:
         for source, target, may_be_absent in renames:
@@ -233,10 +326,16 @@ def _swap(disk: Disk, effect: SwapEffect) -> None:
         disk.flush_directory(effect.directory)
 
 
-def _unless_gone(operation: Callable[..., None], *paths: str) -> None:
+def _drop_cleaned(disk: Disk, directory: str) -> None:
+    for entry in disk.list(directory):
+        if entry.name.endswith(CLEANED_SUFFIX):
+            disk.remove(f"{directory}/{entry.name}")
+
+
+def _unless_gone(operation: Callable[..., None], *arguments: object) -> None:
     """Many of the files are only there sometimes: snapshots, indexes of transactions."""
     try:
-        operation(*paths)
+        operation(*arguments)
     except DiskError as error:
         if error.kind is not DiskErrorKind.NOT_FOUND:
             raise

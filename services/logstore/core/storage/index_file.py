@@ -38,6 +38,16 @@ class IndexFile:
         self._saved_bytes = len(self._entries)
         return write
 
+    def cut(self, entries_max: int) -> None:
+        """Forget the entries past the first `entries_max`. The file is taken for empty: the caller sees to that."""
+        assert isinstance(self._entries, bytearray), f"{self.path} belongs to a closed segment"
+        del self._entries[entries_max * self.entry_format.size :]
+        self.save_anew()
+
+    def save_anew(self) -> None:
+        """What was on its way to the file may not have got there: all of it has to be written again."""
+        self._saved_bytes = 0
+
     def _add(self, entry: bytes) -> None:
         assert isinstance(self._entries, bytearray), f"{self.path} belongs to a closed segment"
         self._entries += entry

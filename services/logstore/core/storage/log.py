@@ -34,6 +34,8 @@ from services.logstore.core.storage.effects import (
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log_flushes import LogFlushes
 from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.log_retirement import LogRetirement
+from services.logstore.core.storage.log_room import LogRoom
 from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.log_writes import LogWrites
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducedBatch, ProducerState
@@ -95,15 +97,15 @@ class PartitionLog:
         self.written_position = segments.end_position
         self.error: DiskError | None = None
         """Why the log is offline; it stays so until its directory is opened anew."""
-        self._to_retire: list[list[str]] = []
-        self._retiring: RetireEffect | None = None
         self.first_dirty_offset = 0
         """Below it the log has been compacted; 0 while it never was."""
         self.is_being_cleaned = False
         """The cleaner is at work on it, and may look for its files by their names."""
         self._swap: SwapEffect | None = None
-        self._writes = LogWrites(self)
-        self._flushes = LogFlushes(
+        self.room = LogRoom(self)
+        self.retirement = LogRetirement(self)
+        self.writes = LogWrites(self)
+        self.flushes = LogFlushes(
             self,
             recovery_point=recovery_point,
             snapshot_offset=snapshot_offset,
@@ -113,7 +115,7 @@ class PartitionLog:
 
     def flush_along(self, path: str) -> None:
         """Have a new file, which is the log's but holds none of its batches, flushed with the next flush."""
-        self._flushes.add_file(path)
+        self.flushes.add_file(path)
 
     # --- appends ---
 
@@ -121,14 +123,15 @@ class PartitionLog:
         """Take a client's batch under `leader_epoch`, which the caller knows to be the present one.
 
         `records` must stay as it is until the write that carries it is done. `token` comes back then, from
-        `on_written` or `fail`. KAFKA_STORAGE_ERROR means that the log is offline: see `error`.
+        `on_written` or `fail`. KAFKA_STORAGE_ERROR: the log is offline (`error`), or its disk full (`room.error`).
         """
-        if self.error is not None:
+        if self.error is not None or self.room.error is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         config = self.config
-        header = check_client_batch(records, config, wall_ms)
-        if isinstance(header, ErrorCode):
-            return header
+        checked = check_client_batch(records, config, wall_ms)
+        if isinstance(checked, ErrorCode):
+            return checked
+        header, records = checked
         last_offset_delta = header.last_offset_delta
         if header.producer_id >= 0:
             known = self.producers.check(
@@ -152,11 +155,7 @@ class PartitionLog:
         if segment.byte_count and must_roll(
             segment, self.directory, config, byte_count, last_offset, max_timestamp_ms, wall_ms
         ):
-            try:
-                segment = self._roll()
-            except DiskError as error:
-                self.error = error
-                return ErrorCode.KAFKA_STORAGE_ERROR
+            segment = self._roll()
         if leader_epoch != self.leader_epochs.latest:
             assert leader_epoch > self.leader_epochs.latest, "an append under an old leader epoch must be fenced before"
             self.leader_epochs.assign(leader_epoch, base_offset)
@@ -169,7 +168,7 @@ class PartitionLog:
                 last_offset,
                 max_timestamp_ms,
             )
-        self._writes.add(segment, records, base_offset, last_offset + 1, leader_epoch, token)
+        self.writes.add(segment, records, base_offset, last_offset + 1, leader_epoch, token)
         self.segments.recent.add(base_offset, segment.byte_count)
         segment.add_batch(last_offset, byte_count, max_timestamp_ms)
         self.next_offset = last_offset + 1
@@ -182,16 +181,16 @@ class PartitionLog:
         # What a process before this one has written it may not have lived to flush (flush.messages).
         is_flushed = required_offset - self.recovery_point < self.config.flush_messages
         is_written = self.log_end_offset >= required_offset and is_flushed
-        if not is_written and self._writes.is_idle:
-            self._writes.flush_behind(self.segments.active, self.next_offset, token)
+        if not is_written and self.writes.is_idle:
+            self.writes.flush_behind(self.segments.active, self.next_offset, token)
         elif not is_written:
-            self._writes.join(required_offset, token)
+            self.writes.join(required_offset, token)
         return AppendOutcome(known.first_offset, required_offset, log_append_time_ms, True, is_written)
 
     # --- rolling ---
 
     def _roll(self) -> Segment:
-        """Begin a segment at `next_offset`.
+        """Begin a segment at `next_offset`; its files are made by the first write to it.
 
         The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and no append has
         to wait for it.
@@ -199,19 +198,40 @@ class PartitionLog:
         closing = self.segments.active
         closing.seal()
         self._add_snapshot()
-        start_position = closing.start_position + closing.byte_count
-        segment = Segment(self._disk, self.directory, self.next_offset, start_position, self.config)
-        segment.create()
+        segment = self._segment_after(closing)
+        segment.begin()
         self.segments.add(segment)
-        self._flushes.add_closed_segment(closing, self.next_offset)
+        self.flushes.add_closed_segment(closing, self.next_offset)
         return segment
+
+    def _segment_after(self, closing: Segment) -> Segment:
+        start_position = closing.start_position + closing.byte_count
+        return Segment(self._disk, self.directory, self.next_offset, start_position, self.config)
+
+    def try_to_roll(self) -> bool:
+        """Begin a segment while nothing is appended, files and all, so that the one before it can go.
+
+        False: not now, as the disk is at work or full. Raises DiskError.
+        """
+        if not self.is_idle or self.room.error is not None:
+            return False
+        segment = self._segment_after(self.segments.active)
+        try:
+            segment.create()
+        except DiskError as error:
+            if not error.is_lack_of_room:
+                raise
+            segment.remove()
+            return False
+        self._roll().is_made = True
+        return True
 
     def _add_snapshot(self) -> None:
         """Have the producers as of `next_offset` written with the next flush."""
-        if self._flushes.snapshot_offset == self.next_offset:
+        if self.flushes.snapshot_offset == self.next_offset:
             return
         path = f"{self.directory}/{file_name(self.next_offset, SNAPSHOT_SUFFIX)}"
-        self._flushes.add_snapshot(NewFile(path, self.producers.snapshot()), self.next_offset)
+        self.flushes.add_snapshot(NewFile(path, self.producers.snapshot()), self.next_offset)
 
     # --- the log's start ---
 
@@ -234,7 +254,7 @@ class PartitionLog:
 
     def apply_retention(self, high_watermark: int, wall_ms: int) -> bool:
         """Take old segments away; whether there were any, with files for `take_retirement`. Raises DiskError."""
-        if self.error is not None or self._swap is not None:
+        if self.error is not None or self._swap is not None or not self.room.is_log_whole:
             return False
         return log_start.apply_retention(self, high_watermark, wall_ms)
 
@@ -243,45 +263,19 @@ class PartitionLog:
         timestamp_ms = segment.max_timestamp()[0]
         return timestamp_ms if timestamp_ms != NO_TIMESTAMP else self._disk.modified_ms(segment.log_path)
 
-    def try_to_roll(self) -> bool:
-        """Begin a new segment with everything in the log written. False: not now, as the disk is at work or full."""
-        if not self.is_idle:
-            return False
-        try:
-            self._roll()
-        except DiskError as error:
-            if not error.is_lack_of_room:
-                raise
-            return False
-        return True
-
     def retire_segments(self, count: int) -> None:
         """Take the oldest segments out of the log. Reads under way go on; the files go by `take_retirement`."""
         retired = self.segments.remove_first(count)
-        self._flushes.forget_segments(retired)
-        for segment in retired:
-            segment.is_retired = True
-            snapshot = f"{self.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
-            self._to_retire.append([*segment.paths, snapshot])
-        log_start.move_log_start(self, self.segments.first.base_offset)
+        self.flushes.forget_segments(retired)
+        self.retirement.add(retired)
 
     def take_retirement(self) -> RetireEffect | None:
         """The files of retired segments, unless a flush is under way that may want them, or there are none.
 
-        Its outcome goes to `on_retired` or `fail`.
+        Its outcome goes to `retirement` or `fail`.
         """
-        if not self._to_retire or self._retiring is not None or self._flushes.in_flight is not None:
-            return None
-        if self.error is not None:
-            return None
-        self._retiring = RetireEffect(self, self.directory, self._to_retire)
-        self._to_retire = []
-        return self._retiring
-
-    def on_retired(self, effect: RetireEffect) -> None:
-        """The files have the names of deleted ones; the caller has them removed after file.delete.delay.ms."""
-        assert effect is self._retiring
-        self._retiring = None
+        is_busy = self.flushes.in_flight is not None or self.error is not None
+        return None if is_busy else self.retirement.take()
 
     # --- compaction ---
 
@@ -306,53 +300,57 @@ class PartitionLog:
 
     def take_write(self) -> WriteEffect | None:
         """The next write, unless one is under way or nothing waits. Its outcome goes to `on_written` or `fail`."""
-        effect = self._writes.next
-        if effect is None or self._writes.in_flight is not None or self.error is not None:
+        effect = self.writes.next
+        if effect is None or self.writes.in_flight is not None or self.error is not None:
             return None
+        if effect.creates:
+            self.flushes.names_changed()
         if effect.end_offset - self.recovery_point >= self.config.flush_messages:
-            if self._flushes.in_flight is not None:
+            if self.flushes.in_flight is not None:
                 return None
-            effect.flush = self._flushes.begin(effect.end_offset)
+            effect.flush = self.flushes.begin(effect.end_offset)
         elif effect.segment is self.segments.active:
             effect.index_writes = effect.segment.take_unsaved_indexes()
-        self._writes.begin()
+        self.writes.begin()
         return effect
 
     def on_written(self, effect: WriteEffect) -> list[object]:
         """`effect` is done, its flush included if it had one; the tokens of the appends that count from now on."""
         if self.error is not None:
             return []
-        self._writes.done(effect)
+        self.writes.done(effect)
         self.log_end_offset = effect.end_offset
         self.written_position = effect.segment.start_position + effect.position + effect.byte_count
         if effect.flush is not None:
-            self._flushes.done(effect.flush)
+            self.flushes.done(effect.flush)
+        elif effect.creates:
+            # A flush that was begun meanwhile may have flushed the directory too early.
+            self.flushes.names_changed()
         return effect.tokens
 
     def fail(self, error: DiskError) -> list[object]:
         """Take the log offline; the tokens of all appends that are not done, for a KAFKA_STORAGE_ERROR each."""
         if self.error is None:
             self.error = error
-        self._flushes.in_flight = None
-        self._swap = None
-        return self._writes.abandon()
+        self.flushes.in_flight = self.retirement.in_flight = self.room.in_flight = self._swap = None
+        return self.writes.abandon()
 
     # --- flushes ---
 
     @property
     def recovery_point(self) -> int:
         """Everything below is durable."""
-        return self._flushes.recovery_point
+        return self.flushes.recovery_point
 
     def take_flush(self, now_ms: int) -> FlushEffect | None:
         """A flush that is due: of closed segments, of everything when flush.ms has passed, of what a crash left behind.
 
         To be asked for every second or so and after writes. Its outcome goes to `on_flushed` or `fail`.
         """
-        if self._flushes.in_flight is not None or self.error is not None:
+        if self.flushes.in_flight is not None or self.error is not None or not self.room.is_log_whole:
             return None
-        upto_offset = self._flushes.due_upto(now_ms)
-        return None if upto_offset < 0 else self._flushes.begin_due(upto_offset, now_ms)
+        upto_offset = self.flushes.due_upto(now_ms)
+        return None if upto_offset < 0 else self.flushes.begin_due(upto_offset, now_ms)
 
     def take_closing_flush(self) -> FlushEffect | None:
         """The last flush of a clean shutdown, once the log is idle; None when everything is durable.
@@ -361,23 +359,29 @@ class PartitionLog:
         """
         assert self.is_idle
         assert self.error is None
-        is_durable = self._flushes.snapshot_offset == self.recovery_point == self.log_end_offset
-        if is_durable and not self.leader_epochs.unsaved and self._flushes.are_all_names_durable:
+        if self.is_durable and self.flushes.snapshot_offset == self.log_end_offset:
             return None
         self.segments.active.seal()
         self._add_snapshot()
-        return self._flushes.begin(self.log_end_offset)
+        return self.flushes.begin(self.log_end_offset)
+
+    @property
+    def is_durable(self) -> bool:
+        """Nothing is left to be flushed."""
+        is_flushed = self.recovery_point == self.next_offset and self.flushes.are_all_names_durable
+        return is_flushed and not self.leader_epochs.unsaved and self.room.is_log_whole
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits for the disk."""
-        is_renaming = self._retiring is not None or self._swap is not None
-        return self._writes.is_idle and self._flushes.in_flight is None and not is_renaming
+        is_renaming = self.retirement.in_flight is not None or self._swap is not None
+        is_busy = is_renaming or self.flushes.in_flight is not None or self.room.in_flight is not None
+        return self.writes.is_idle and not is_busy
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """Everything below `effect.upto_offset` is durable."""
         if self.error is None:
-            self._flushes.done(effect)
+            self.flushes.done(effect)
 
     # --- reads ---
 

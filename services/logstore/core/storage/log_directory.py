@@ -60,6 +60,8 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.error: DiskError | None = None
         """Why the directory is offline."""
+        self.no_room: DiskError | None = None
+        """Why its logs take no appends for now."""
         self.was_shut_down_cleanly = False
         self.page_cache_survived = False
         """Same kernel boot as last time: what a killed process had written is still there, flushed or not. Where it is
@@ -159,7 +161,7 @@ class LogDirectory:
     # --- partitions ---
 
     def create(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | DiskError:
-        """Make a partition with an empty log. An error takes the directory offline.
+        """Make a partition with an empty log. An error takes the directory offline, unless there was only no room.
 
         Nothing is flushed here: thousands of partitions may be made at once. The first flush of the log takes its
         directory along.
@@ -169,25 +171,40 @@ class LogDirectory:
         try:
             self._disk.make_directory(directory)
             opened = open_log(self._disk, directory, topic_partition, config, recovery_point=0, shut_down_cleanly=False)
+            self._write_topic_id(opened.log, topic_id)
         except DiskError as error:
-            self.error = error
-            return error
+            return self._give_up(directory, error)
+        if self.no_room is not None:
+            opened.log.room.refuse(self.no_room)
         self.logs[topic_partition] = opened.log
-        return self.record_topic_id(topic_partition, topic_id) or opened.log
+        return opened.log
+
+    def _give_up(self, directory: str, error: DiskError) -> DiskError:
+        """A partition that could not be made: without room nothing of it may stay, or a start would take it for one."""
+        try:
+            if error.is_lack_of_room and self._disk.exists(directory):
+                execute(self._disk, DeleteDirectoryEffect(directory))
+        except DiskError as further:
+            error = further
+        if not error.is_lack_of_room:
+            self.error = error
+        return error
 
     def record_topic_id(self, topic_partition: TopicPartition, topic_id: bytes) -> DiskError | None:
-        """Write `partition.metadata`: of a new partition, or of one that was found without."""
-        log = self.logs[topic_partition]
-        path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
+        """Write `partition.metadata` of a partition that was found without."""
         try:
-            metadata = self._disk.open(path, create=True)
-            self._disk.truncate(metadata, 0)
-            self._disk.write_at(metadata, 0, (checkpoints.format_partition_metadata(topic_id),))
+            self._write_topic_id(self.logs[topic_partition], topic_id)
         except DiskError as error:
             self.error = error
             return error
-        log.flush_along(path)
         return None
+
+    def _write_topic_id(self, log: PartitionLog, topic_id: bytes) -> None:
+        path = f"{log.directory}/{checkpoints.PARTITION_METADATA}"
+        metadata = self._disk.open(path, create=True)
+        self._disk.truncate(metadata, 0)
+        self._disk.write_at(metadata, 0, (checkpoints.format_partition_metadata(topic_id),))
+        log.flush_along(path)
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> DiskError | None:
         """Take a partition away at once, and its files after file.delete.delay.ms (see `take_deletions`): reads go on
@@ -261,7 +278,8 @@ class LogDirectory:
 
     def closing_flushes(self) -> list[FlushEffect]:
         """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle."""
-        flushes = [log.take_closing_flush() for log in self.logs.values() if log.error is None]
+        logs = [log for log in self.logs.values() if log.error is None and log.room.is_log_whole]
+        flushes = [log.take_closing_flush() for log in logs]
         return [flush for flush in flushes if flush is not None]
 
     def shut_down(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> bool:
@@ -272,9 +290,7 @@ class LogDirectory:
             self.checkpoint_high_watermarks(high_watermarks),
         ):
             execute(self._disk, effect)
-        is_clean = self.error is None and all(
-            log.error is None and log.recovery_point == log.next_offset for log in self.logs.values()
-        )
+        is_clean = self.error is None and all(log.error is None and log.is_durable for log in self.logs.values())
         if is_clean:
             marker = f"{self.path}/{checkpoints.CLEAN_SHUTDOWN_MARKER}"
             self._disk.replace_file(marker, checkpoints.format_clean_shutdown(broker_epoch))
@@ -291,6 +307,9 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def _make_durably(disk: Disk, path: str) -> None:
+    """Make what is missing of `path`, and flush the names of what is there: a process that was killed right after it
+    made them has not, and a power cut would take everything.
+    """
     missing = []
     ancestor = path
     while ancestor and not disk.exists(ancestor):
@@ -299,6 +318,12 @@ def _make_durably(disk: Disk, path: str) -> None:
     for made in reversed(missing):
         disk.make_directory(made)
         disk.flush_directory(made.rpartition("/")[0] or "/")
+    while ancestor:
+        ancestor = ancestor.rpartition("/")[0]
+        try:
+            disk.flush_directory(ancestor or "/")
+        except DiskError:
+            return  # Not ours to flush: whoever made what we may not touch has seen to it.
 
 
 def _identify(disk: Disk, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity | DirectoryRefusal:

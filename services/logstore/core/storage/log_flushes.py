@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
@@ -16,6 +17,7 @@ class LogFlushes:
     """Everything below `recovery_point` is durable. `in_flight` is the flush under way, in a write or on its own."""
 
     __slots__ = (
+        "_begun",
         "_closed_segments",
         "_directory_changed",
         "_last_flush_ms",
@@ -41,8 +43,9 @@ class LogFlushes:
         self.recovery_point = recovery_point
         self.snapshot_offset = snapshot_offset
         self.in_flight: FlushEffect | None = None
+        self._begun: _Begun | None = None
         self._last_flush_ms = -1
-        self._snapshots: list[NewFile] = []
+        self._snapshots: list[tuple[int, NewFile]] = []
         self._other_paths: list[str] = []
         self._directory_changed = not is_durable
         self._closed_segments = closed_segments
@@ -60,13 +63,16 @@ class LogFlushes:
 
     def add_snapshot(self, snapshot: NewFile, offset: int) -> None:
         """The producers as of `offset`."""
-        self._snapshots.append(snapshot)
+        self._snapshots.append((offset, snapshot))
         self.snapshot_offset = offset
         self._directory_changed = True
 
     def add_closed_segment(self, segment: Segment, end_offset: int) -> None:
         """A segment that has a successor from now on; it is flushed once all of it is written."""
         self._closed_segments.append((segment, end_offset))
+
+    def names_changed(self) -> None:
+        """Files were made, which no flush has to write to, but whose names have to last."""
         self._directory_changed = True
 
     def forget_segments(self, retired: list[Segment]) -> None:
@@ -99,15 +105,19 @@ class LogFlushes:
             path = f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}"
             effect.replacements.append(FileReplacement(path, log.leader_epochs.format()))
             log.leader_epochs.unsaved = False
-        while self._closed_segments and self._closed_segments[0][1] <= upto_offset:
-            effect.closed_segments.append(self._closed_segments.pop(0)[0])
+        snapshots = [(offset, snapshot) for offset, snapshot in self._snapshots if offset <= upto_offset]
+        closed = [(segment, end) for segment, end in self._closed_segments if end <= upto_offset]
+        self._begun = _Begun(closed, snapshots, self._other_paths, self._directory_changed, bool(effect.replacements))
+        self._closed_segments = self._closed_segments[len(closed) :]
+        self._snapshots = self._snapshots[len(snapshots) :]
+        effect.closed_segments = [segment for segment, _ in closed]
         open_segments = log.segments.overlapping(self.recovery_point, upto_offset)
         for segment in dict.fromkeys(effect.closed_segments + open_segments):
             effect.writes += segment.take_unsaved_indexes()
             effect.files += segment.paths
-        effect.new_files = self._snapshots
-        effect.files += [snapshot.path for snapshot in self._snapshots] + self._other_paths
-        self._snapshots, self._other_paths = [], []
+        effect.new_files = [snapshot for _, snapshot in snapshots]
+        effect.files += [snapshot.path for _, snapshot in snapshots] + self._other_paths
+        self._other_paths = []
         if self._directory_changed:
             effect.directories = [log.directory, log.directory.rpartition("/")[0]]
             self._directory_changed = False
@@ -120,3 +130,38 @@ class LogFlushes:
         for segment in effect.closed_segments:
             segment.release_indexes()
         self.recovery_point = max(self.recovery_point, effect.upto_offset)
+
+    def undo(self, effect: FlushEffect) -> None:
+        """There was no room for what has to be written before anything is flushed: as if it had never been begun."""
+        assert effect is self.in_flight
+        assert self._begun is not None
+        self.in_flight = None
+        begun = self._begun
+        self._closed_segments = begun.closed_segments + self._closed_segments
+        self._snapshots = begun.snapshots + self._snapshots
+        self._other_paths = begun.other_paths + self._other_paths
+        self._directory_changed = self._directory_changed or begun.directory_changed
+        log = self._log
+        log.leader_epochs.unsaved = log.leader_epochs.unsaved or begun.had_leader_epochs
+        for segment in [*effect.closed_segments, *log.segments.overlapping(self.recovery_point, effect.upto_offset)]:
+            segment.save_indexes_anew()
+
+    def take_back(self, end_offset: int) -> None:
+        """What is past `end_offset` was never written: no segment was closed there."""
+        self._closed_segments = [(segment, end) for segment, end in self._closed_segments if end <= end_offset]
+        kept = [(offset, snapshot) for offset, snapshot in self._snapshots if offset <= end_offset]
+        if len(kept) < len(self._snapshots):
+            self._snapshots = kept
+            # Unless a snapshot is older than it could be, nobody misses it: another one is made when the log is closed.
+            self.snapshot_offset = kept[-1][0] if kept else 0
+
+
+@dataclass(slots=True, frozen=True)
+class _Begun:
+    """What the flush under way has taken along."""
+
+    closed_segments: list[tuple[Segment, int]]
+    snapshots: list[tuple[int, NewFile]]
+    other_paths: list[str]
+    directory_changed: bool
+    had_leader_epochs: bool

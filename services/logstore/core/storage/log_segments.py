@@ -54,6 +54,14 @@ class LogSegments:
         del self._base_offsets[:count]
         return removed
 
+    def remove_after(self, segment: Segment) -> None:
+        """Make `segment` the active one again: those after it have never been written."""
+        last = bisect_right(self._base_offsets, segment.base_offset)
+        if last < len(self._segments):
+            del self._segments[last:]
+            del self._base_offsets[last:]
+            self.recent.clear()
+
     def closed_neighbours(self, base_offsets: list[int]) -> list[Segment] | None:
         """The closed segments with these base offsets, if they are there with no other between them."""
         first = bisect_left(self._base_offsets, base_offsets[0])

@@ -57,8 +57,7 @@ class LogWrites:
         queue = self._queue
         effect = queue[-1] if queue else None
         if effect is None or effect.segment is not segment or effect.byte_count + byte_count > WRITE_BYTES_MAX:
-            effect = WriteEffect(self._log, segment, segment.log_path, segment.byte_count, end_offset)
-            queue.append(effect)
+            effect = self._begin_write(segment, end_offset)
         place = PLACE.pack(base_offset, byte_count - LENGTH_OVERHEAD_BYTES, leader_epoch)
         if byte_count <= COPY_BYTES_MAX:
             effect.buffers.append(place + records[_PLACE_BYTES:])
@@ -77,9 +76,15 @@ class LogWrites:
     def flush_behind(self, segment: Segment, end_offset: int, token: object) -> None:
         """Have `token` come back when all that is written is flushed, by a write of nothing at the end of `segment`."""
         assert self.is_idle
-        effect = WriteEffect(self._log, segment, segment.log_path, segment.byte_count, end_offset)
-        effect.tokens.append(token)
+        self._begin_write(segment, end_offset).tokens.append(token)
+
+    def _begin_write(self, segment: Segment, end_offset: int) -> WriteEffect:
+        effect = WriteEffect(self._log, segment, segment.log_path, segment.byte_count, end_offset, segment.mark())
+        if not segment.is_made:
+            effect.creates = segment.paths
+            segment.is_made = True
         self._queue.append(effect)
+        return effect
 
     def begin(self) -> None:
         """`next` is under way from now on."""

@@ -1,15 +1,28 @@
 """What a partition knows of its idempotent producers, and the `.snapshot` files that keep it.
 
-Kafka's rules: a batch equal to one of the last five is a duplicate and gets its first offset back; sequences are
-gapless inside an epoch and wrap from 2^31-1 to 0; a new epoch starts at 0; a producer never heard of may start
-anywhere (its state may have expired); an older epoch is fenced. The duplicate check comes first: a retry of the last
-batch must not look out of order.
+Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4.3):
+
+- A batch equal to one of the last five is a duplicate and gets its first offset back. That comes first: a retry of the
+  last batch must not look out of order. An older one is OUT_OF_ORDER_SEQUENCE_NUMBER; neither
+  DUPLICATE_SEQUENCE_NUMBER nor UNKNOWN_PRODUCER_ID is said any more.
+- Sequences are gapless inside an epoch and wrap from 2^31-1 to 0. A new epoch starts at 0. An older one is
+  INVALID_PRODUCER_EPOCH.
+- A producer never heard of may start anywhere: its state may have expired, or its records may have been deleted. So of
+  several batches that a *new* producer has in flight, a later one may be taken after earlier ones were refused; those
+  are out of order from then on, and the client begins anew with another epoch (KIP-360). Kafka insists on 0 only for
+  transactions of version 2 (KIP-890).
+- A snapshot keeps of each producer its last batch: after a restart only that one is known as a duplicate, and those
+  that have been read back since the snapshot.
+- A producer expires by the timestamp of its last batch, which is the client's own where the topic has CreateTime.
+
+Kafka bounds the number of producers by nothing but that expiry, and a client may invent their ids. Here a partition
+keeps PRODUCERS_MAX at most, and lets go of those that have not written for longest, as if they had expired.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +36,9 @@ NO_SEQUENCE = -1
 NO_COORDINATOR_EPOCH = -1
 NO_OFFSET = -1
 BATCHES_KEPT = 5
+PRODUCERS_MAX = 20_000
+"""Of one partition: 8 MB of memory with one batch each, 20 MB with five."""
+_SECOND_CHANCES = 16
 SEQUENCE_MAX = 2**31 - 1
 
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -55,6 +71,8 @@ class ProducerEntry:
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     transaction_first_offset: int = NO_OFFSET
     batches: list[ProducedBatch] = field(default_factory=list)
+    offset_when_passed_over: int = NO_OFFSET
+    """Its last offset when it was last spared as one that might have to go."""
 
     @property
     def last_sequence(self) -> int:
@@ -110,6 +128,8 @@ class ProducerState:
         """Take note of a batch that is in the log. Never refuses: what a leader accepted is so."""
         entry = self._producers.get(producer_id)
         if entry is None:
+            if len(self._producers) >= PRODUCERS_MAX:
+                self._let_one_go()
             entry = self._producers[producer_id] = ProducerEntry(producer_id)
         if producer_epoch != entry.producer_epoch:
             entry.producer_epoch = producer_epoch
@@ -119,6 +139,32 @@ class ProducerState:
         last_sequence = sequence_after(base_sequence, last_offset_delta)
         entry.batches.append(ProducedBatch(last_sequence, last_offset, last_offset_delta, timestamp_ms))
         entry.last_timestamp_ms = timestamp_ms
+
+    def _let_one_go(self) -> None:
+        """The one that has been known for longest, unless it has written since it was last looked at for this.
+
+        Nothing has to be kept in order for it while batches come in.
+        """
+        producers = self._producers
+        for _ in range(_SECOND_CHANCES):
+            producer_id, entry = next(iter(producers.items()))
+            last_offset = entry.batches[-1].last_offset if entry.batches else NO_OFFSET
+            if last_offset == entry.offset_when_passed_over and entry.transaction_first_offset == NO_OFFSET:
+                break
+            entry.offset_when_passed_over = last_offset
+            producers[producer_id] = producers.pop(producer_id)
+        del producers[next(iter(producers))]
+
+    def remove_expired(self, wall_ms: int, expiration_ms: int) -> None:
+        """Forget producers without an open transaction whose last timestamp is `expiration_ms` ago or more."""
+        expired_upto_ms = wall_ms - expiration_ms
+        expired = [
+            producer_id
+            for producer_id, entry in self._producers.items()
+            if entry.last_timestamp_ms <= expired_upto_ms and entry.transaction_first_offset == NO_OFFSET
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
 
     def clear(self) -> None:
         self._producers.clear()
@@ -164,3 +210,13 @@ def parse_snapshot(content: bytes) -> list[ProducerEntry] | None:
         batches = [batch] if last_offset >= 0 else []
         entries.append(ProducerEntry(producer_id, epoch, timestamp_ms, coordinator_epoch, first, batches))
     return entries
+
+
+def stray_snapshots(snapshot_offsets: Collection[int], segment_base_offsets: Collection[int]) -> list[int]:
+    """Those that no segment begins with, such as clean shutdowns leave at the log's end. The newest is kept where it is
+    ahead of all segments: it spares a scan of the last one.
+    """
+    strays = sorted(set(snapshot_offsets) - set(segment_base_offsets))
+    if strays and strays[-1] > max(segment_base_offsets, default=-1):
+        strays.pop()
+    return strays

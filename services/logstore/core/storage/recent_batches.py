@@ -5,7 +5,7 @@ index.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 BATCHES_KEPT_MIN = 512
 
@@ -29,6 +29,12 @@ class RecentBatches:
         """The position of the batch that holds `offset` (which must be assigned); -1 when that batch is not kept."""
         index = bisect_right(self._base_offsets, offset)
         return self._positions[index - 1] if index else -1
+
+    def truncate_from(self, offset: int) -> None:
+        """Forget the batches at or past `offset`."""
+        count = bisect_left(self._base_offsets, offset)
+        del self._base_offsets[count:]
+        del self._positions[count:]
 
     def clear(self) -> None:
         del self._base_offsets[:]

@@ -18,8 +18,8 @@ from services.logstore.core.storage.compaction.swap import finish_swaps
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
-from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, parse_snapshot
-from services.logstore.core.storage.scan import scan_batches
+from services.logstore.core.storage.producer_recovery import load_producers, note_producer
+from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, stray_snapshots
 from services.logstore.core.storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
@@ -27,6 +27,7 @@ from services.logstore.core.storage.segment import (
     SEGMENT_SUFFIXES,
     Segment,
     file_name,
+    offsets_of,
 )
 
 # What an interrupted replacement, deletion or compaction leaves behind.
@@ -148,10 +149,12 @@ class _Opening:
         base_offsets = {segment.base_offset for segment in self.segments.all()}
         names = [name for name in self.files if name.endswith(LEFTOVER_SUFFIXES)]
         for suffix in INDEX_SUFFIXES:
-            orphans = [offset for offset in _offsets_of(self.files, suffix) if offset not in base_offsets]
+            orphans = [offset for offset in offsets_of(self.files, suffix) if offset not in base_offsets]
             names += [file_name(offset, suffix) for offset in orphans]
-        ahead = [offset for offset in _offsets_of(self.files, SNAPSHOT_SUFFIX) if offset > self.next_offset]
+        ahead = [offset for offset in offsets_of(self.files, SNAPSHOT_SUFFIX) if offset > self.next_offset]
         names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in ahead]
+        snapshots = [offset for offset in offsets_of(self.files, SNAPSHOT_SUFFIX) if offset <= self.next_offset]
+        names += [file_name(offset, SNAPSHOT_SUFFIX) for offset in stray_snapshots(snapshots, base_offsets)]
         for name in names:
             self.disk.remove(f"{self.directory}/{name}")
         if names or self._directory_changed:
@@ -161,7 +164,7 @@ class _Opening:
     def _find_segments(self) -> list[Segment]:
         segments = []
         position = 0
-        for base_offset in _offsets_of(self.files, LOG_SUFFIX):
+        for base_offset in offsets_of(self.files, LOG_SUFFIX):
             byte_count = self.files[file_name(base_offset, LOG_SUFFIX)]
             segments.append(Segment(self.disk, self.directory, base_offset, position, self.config, byte_count))
             position += byte_count
@@ -188,21 +191,13 @@ class _Opening:
 
     def _load_producers(self, upto_offset: int) -> None:
         """The newest sound snapshot that is not past `upto_offset`, and the batches between the two."""
-        for offset in sorted(_offsets_of(self.files, SNAPSHOT_SUFFIX), reverse=True):
-            if offset > upto_offset:
-                continue
-            entries = parse_snapshot(self.disk.read_file(f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"))
-            if entries is not None:
-                self.producers.load(entries)
-                self.snapshot_offset = offset
-                break
-        if len(self.segments) == 0:
-            return
-        for segment in self.segments.overlapping(self.snapshot_offset, upto_offset):
-            position = segment.offset_index.position_before(self.snapshot_offset)
-            for _, header in scan_batches(self.disk, segment.file, position, segment.byte_count):
-                if header.base_offset >= self.snapshot_offset:
-                    self._note_producer(header)
+        self.producers, self.snapshot_offset = load_producers(
+            self.disk,
+            self.directory,
+            offsets_of(self.files, SNAPSHOT_SUFFIX),
+            self.segments.all(),
+            upto_offset,
+        )
 
     def _recover(self, suspects: list[Segment]) -> None:
         """Read the suspect segments up to the first damage, and drop what follows it."""
@@ -218,6 +213,10 @@ class _Opening:
         is_damaged = False
         for segment in suspects:
             # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.
+            if segment.byte_count == 0 and segment is not suspects[0] and segment is not suspects[-1]:
+                # Begun, and given up for lack of room.
+                self._drop(segment)
+                continue
             if is_damaged or segment.base_offset != self.next_offset:
                 is_damaged = True
                 self._drop(segment)
@@ -227,7 +226,7 @@ class _Opening:
             for position, header in segment.rebuild(check_crc=True):
                 self.segments.recent.add(header.base_offset, position)
                 self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-                self._note_producer(header)
+                note_producer(self.producers, header)
                 self.next_offset = header.next_offset
             self.scanned_bytes += segment.byte_count
             cut_bytes = segment.cut()
@@ -249,17 +248,6 @@ class _Opening:
                 self.disk.remove(f"{self.directory}/{name}")
         self._directory_changed = True
 
-    def _note_producer(self, header: BatchHeader) -> None:
-        if header.producer_id >= 0 and header.base_sequence >= 0:
-            self.producers.update(
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.last_offset_delta,
-                header.last_offset,
-                header.max_timestamp,
-            )
-
 
 def _offsets_ascend(batches: list[tuple[int, BatchHeader]], base_offset: int) -> bool:
     """Whether the batches can be a segment's that begins at `base_offset`: damage is worth a scan, marker or not."""
@@ -269,9 +257,3 @@ def _offsets_ascend(batches: list[tuple[int, BatchHeader]], base_offset: int) ->
             return False
         next_offset = header.next_offset
     return True
-
-
-def _offsets_of(files: dict[str, int], suffix: str) -> list[int]:
-    """The offsets in the names of the files with `suffix`, ascending."""
-    digits = [name.removesuffix(suffix) for name in files if name.endswith(suffix)]
-    return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())

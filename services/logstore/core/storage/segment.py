@@ -7,12 +7,12 @@ holds a file open; the disk keeps open what is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
-from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.storage.effects import SmallWrite
+from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
+from services.logstore.core.storage.effects import SegmentMark, SmallWrite
 from services.logstore.core.storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from services.logstore.core.storage.offset_index import OffsetIndex
 from services.logstore.core.storage.scan import scan_batches
@@ -63,6 +63,7 @@ class Segment:
             config.segment_index_bytes // OFFSET_ENTRY_BYTES, config.segment_index_bytes // TIME_ENTRY_BYTES - 1
         )
         self.indexes_full = False
+        self.is_made = True
         self.is_retired = False
         """Not in the log any more, its files soon gone; reads that have begun go on with the file that they hold."""
         self.created_ms = -1
@@ -112,9 +113,62 @@ class Segment:
 
     def create(self) -> None:
         """Make the files, empty."""
-        self._disk.truncate(self._disk.open(self.log_path, create=True), 0)
+        for path in self.paths:
+            self._disk.truncate(self._disk.open(path, create=True), 0)
+        self.begin()
+        self.is_made = True
+
+    def begin(self) -> None:
+        """An empty segment. Its files are made by the first write to it (`is_made`)."""
         self.byte_count = 0
-        self._empty_indexes()
+        self._bytes_since_index_entry = 0
+        self.indexes_full = False
+        self.is_made = False
+        self._max_timestamp = (NO_TIMESTAMP, self.base_offset)
+        self._offset_index = OffsetIndex(self._offset_index_path, self.base_offset, bytearray())
+        self._time_index = TimeIndex(self._time_index_path, self.base_offset, bytearray())
+
+    def remove(self) -> None:
+        """Take back a `create` that failed halfway. Raises DiskError."""
+        for path in self.paths:
+            if self._disk.exists(path):
+                self._disk.remove(path)
+
+    def mark(self) -> SegmentMark:
+        """How the segment is now, for `take_back`."""
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        return (
+            self.byte_count,
+            self._bytes_since_index_entry,
+            self._max_timestamp,
+            self.first_timestamp_ms,
+            self.indexes_full,
+            len(self._offset_index),
+            len(self._time_index),
+        )
+
+    def take_back(self, mark: SegmentMark) -> None:
+        """Forget the batches since. The index files are written anew from their begin, and have to be empty."""
+        assert self._offset_index is not None
+        assert self._time_index is not None
+        (
+            self.byte_count,
+            self._bytes_since_index_entry,
+            self._max_timestamp,
+            self.first_timestamp_ms,
+            self.indexes_full,
+            offset_entries,
+            time_entries,
+        ) = mark
+        self._offset_index.cut(offset_entries)
+        self._time_index.cut(time_entries)
+
+    def save_indexes_anew(self) -> None:
+        """A write of index entries may not have been done."""
+        if self._offset_index is not None and self._time_index is not None:
+            self._offset_index.save_anew()
+            self._time_index.save_anew()
 
     def open_active(self, *, is_in_doubt: bool = False) -> list[tuple[int, BatchHeader]]:
         """Make a cleanly closed segment ready for appends; its last batches as (position, header).
@@ -161,6 +215,12 @@ class Segment:
             self._max_timestamp = self.time_index.last()
         return self._max_timestamp
 
+    def first_timestamp(self) -> int:
+        """Of the first batch, ms; NO_TIMESTAMP if it has none. Of a segment found at start it is in the file."""
+        if self.first_timestamp_ms == NO_TIMESTAMP and self.byte_count:
+            self.first_timestamp_ms = parse_header(self._disk.read_at(self.file, 0, HEADER_BYTES)).max_timestamp
+        return self.first_timestamp_ms
+
     def seal(self) -> None:
         """The last entry of the time index: a closed segment's own maximum is then known without reading it."""
         self.time_index.append_if_later(*self.max_timestamp())
@@ -181,8 +241,10 @@ class Segment:
         Ends at the first batch that is torn, corrupt or out of order; `byte_count` then says how far the log is sound.
         """
         file_bytes = self._disk.size(self.file)
-        self.byte_count = 0
-        self._empty_indexes()
+        for path in self.paths[1:]:
+            self._disk.truncate(self._disk.open(path, create=True), 0)
+        self.begin()
+        self.is_made = True
         next_offset = self.base_offset
         for position, header in scan_batches(self._disk, self.file, 0, file_bytes, check_crc=check_crc):
             last_offset = header.last_offset
@@ -201,15 +263,6 @@ class Segment:
             self._disk.truncate(self.file, self.byte_count)
             self._disk.flush(self.file)
         return past_bytes
-
-    def _empty_indexes(self) -> None:
-        self._bytes_since_index_entry = 0
-        self.indexes_full = False
-        self._max_timestamp = (NO_TIMESTAMP, self.base_offset)
-        self._disk.truncate(self._disk.open(self._offset_index_path, create=True), 0)
-        self._disk.truncate(self._disk.open(self._time_index_path, create=True), 0)
-        self._offset_index = OffsetIndex(self._offset_index_path, self.base_offset, bytearray())
-        self._time_index = TimeIndex(self._time_index_path, self.base_offset, bytearray())
 
     def _map_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         """Both indexes as their files are; made anew first when one is missing or can't be this log's."""
@@ -258,3 +311,9 @@ class Segment:
     def _note_timestamp(self, max_timestamp_ms: int, last_offset: int) -> None:
         if max_timestamp_ms > self.max_timestamp()[0]:
             self._max_timestamp = (max_timestamp_ms, last_offset)
+
+
+def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
+    """The offsets in the names of the files with `suffix`, ascending."""
+    digits = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())

@@ -69,7 +69,10 @@ def test_a_large_batch_is_not_copied_and_arrives_whole() -> None:
         pytest.param(patched(batch(), 16, ">b", 3), ErrorCode.CORRUPT_MESSAGE, id="magic 3"),
         pytest.param(patched(batch(), 16, ">b", -1), ErrorCode.CORRUPT_MESSAGE, id="magic -1"),
         pytest.param(batch() + batch(), ErrorCode.INVALID_RECORD, id="two batches"),
-        pytest.param(batch() + b"x", ErrorCode.INVALID_RECORD, id="bytes after the batch"),
+        pytest.param(batch() + b"\0" * 12, ErrorCode.CORRUPT_MESSAGE, id="a length of 0 behind the batch"),
+        pytest.param(
+            batch() + b"\0" * 11 + b"\xff\0\0\0\0\x03", ErrorCode.CORRUPT_MESSAGE, id="magic 3 behind the batch"
+        ),
         pytest.param(batch()[:-1], ErrorCode.INVALID_RECORD, id="a torn batch"),
         pytest.param(patched(batch(), 8, ">i", -1), ErrorCode.CORRUPT_MESSAGE, id="length -1"),
         pytest.param(patched(batch(), 8, ">i", 48), ErrorCode.CORRUPT_MESSAGE, id="length below a header"),
@@ -89,7 +92,11 @@ def test_a_large_batch_is_not_copied_and_arrives_whole() -> None:
             ErrorCode.INVALID_TXN_STATE,
             id="transaction unknown to its coordinator",
         ),
-        pytest.param(patched(batch(), 21, ">h", 0x08), ErrorCode.INVALID_TIMESTAMP, id="LogAppendTime of a client"),
+        pytest.param(
+            patched(batch(timestamp_ms=-1), 21, ">h", 0x08),
+            ErrorCode.INVALID_TIMESTAMP,
+            id="LogAppendTime without a time",
+        ),
         pytest.param(batch(producer_id=1, producer_epoch=0), ErrorCode.INVALID_RECORD, id="producer without sequence"),
         pytest.param(batch(producer_id=1, base_sequence=0), ErrorCode.INVALID_RECORD, id="producer without epoch"),
     ],
@@ -98,6 +105,34 @@ def test_what_is_not_one_sound_batch_is_refused(records: bytes, error: ErrorCode
     log = new_log(DiskModel())
     assert refusal(log, records) is error
     assert log.take_write() is None
+
+
+@pytest.mark.parametrize("length", [1, 11, 12, 60, 61, -1])
+def test_an_incomplete_batch_at_the_end_is_cut_off(length: int) -> None:
+    """As Kafka does; only what is whole is one batch too many."""
+    disk = DiskModel()
+    log = new_log(disk)
+    append(log, batch() + batch()[:length])
+    settle(disk, log)
+    data = read(disk, log, 0)
+    assert isinstance(data, bytes)
+    assert data[16:] == batch()[16:]
+
+
+def test_log_append_time_of_a_client_is_its_batchs_one_timestamp_and_is_not_kept() -> None:
+    disk = DiskModel()
+    log = new_log(disk, TopicConfig(message_timestamp_after_max_ms=1000))
+    records = patched(batch(2), 21, ">h", 0x08)
+    append(log, records)
+    settle(disk, log)
+    data = read(disk, log, 0)
+    assert isinstance(data, bytes)
+    assert crc_is_valid(data)
+    assert not parse_header(data).is_log_append_time
+    assert data[61:] == records[61:]
+    assert refusal(log, patched(batch(timestamp_ms=WALL_MS + 1001), 21, ">h", 0x08)) is ErrorCode.INVALID_TIMESTAMP
+    stamping = new_log(DiskModel(), TopicConfig(message_timestamp_type=LOG_APPEND_TIME))
+    assert refusal(stamping, records) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_max_message_bytes_counts_the_whole_batch() -> None:

@@ -251,10 +251,23 @@ def test_the_name_of_a_directory_set_aside_fits_a_file_name(disk: DiskModel) -> 
 def test_a_partition_that_can_not_be_made_takes_the_directory_offline(disk: DiskModel, operation: str) -> None:
     directory = opened(disk)
     load(directory)
-    disk.faults.append(Fault(operation, "orders-0", DiskErrorKind.NO_SPACE))
+    disk.faults.append(Fault(operation, "orders-0", DiskErrorKind.IO))
     error = directory.create(("orders", 0), TOPIC_ID, TopicConfig())
     assert isinstance(error, DiskError)
     assert directory.error is error
+
+
+@pytest.mark.parametrize("operation", ["make_directory", "open", "write_at"])
+def test_a_partition_for_which_there_is_no_room_leaves_nothing_behind(disk: DiskModel, operation: str) -> None:
+    directory = opened(disk)
+    load(directory)
+    disk.faults.append(Fault(operation, "orders-0", DiskErrorKind.NO_SPACE))
+    error = directory.create(("orders", 0), TOPIC_ID, TopicConfig())
+    assert isinstance(error, DiskError)
+    assert error.is_lack_of_room
+    assert directory.error is None
+    assert not disk.exists(f"{PATH}/orders-0")
+    assert isinstance(directory.create(("orders", 0), TOPIC_ID, TopicConfig()), PartitionLog)
 
 
 @pytest.mark.parametrize(

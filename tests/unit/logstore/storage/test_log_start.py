@@ -54,7 +54,7 @@ def retire(disk: DiskModel, log: PartitionLog, high_watermark: int, wall_ms: int
     effect = log.take_retirement()
     assert effect is not None
     execute(disk, effect)
-    log.on_retired(effect)
+    log.retirement.done(effect)
     return effect.retired_paths
 
 

@@ -8,9 +8,26 @@ from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.producer_state import ProducerState, parse_snapshot
+from services.logstore.core.storage.producer_state import (
+    PRODUCERS_MAX,
+    SNAPSHOT_SUFFIX,
+    ProducerEntry,
+    ProducerState,
+    parse_snapshot,
+    stray_snapshots,
+)
 from tests.sim.disk_model import DiskModel
-from tests.unit.logstore.storage.support import append, batch, new_log, refusal, settle
+from tests.unit.logstore.storage.support import (
+    DIRECTORY,
+    WALL_MS,
+    append,
+    batch,
+    close,
+    new_log,
+    refusal,
+    reopen,
+    settle,
+)
 
 SEQUENCE_MAX = 2**31 - 1
 
@@ -150,3 +167,97 @@ def test_a_damaged_snapshot_is_not_believed(damage: str) -> None:
         case _:
             content[9] = 200
     assert parse_snapshot(bytes(content)) is None
+
+
+# --- expiry ---
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+def known(state: ProducerState) -> list[int]:
+    return [entry.producer_id for entry in state.entries()]
+
+
+def test_producers_expire_by_the_timestamp_of_their_last_batch() -> None:
+    state = ProducerState()
+    for producer_id, timestamp_ms in ((1, 1000), (2, 1001), (3, 5000)):
+        state.update(producer_id, 0, 0, 0, producer_id, timestamp_ms)
+    state.update(1, 0, 1, 0, 10, 4000)
+    state.remove_expired(1000 + DAY_MS, DAY_MS)
+    assert known(state) == [1, 2, 3]
+    state.remove_expired(1001 + DAY_MS, DAY_MS)
+    assert known(state) == [1, 3]
+    restored = parse_snapshot(state.snapshot())
+    assert restored is not None
+    assert [entry.producer_id for entry in restored] == [1, 3]
+
+
+def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
+    state = ProducerState()
+    state.load([ProducerEntry(1, 0, 1000, transaction_first_offset=5), ProducerEntry(2, 0, 1000)])
+    state.remove_expired(DAY_MS * 10, DAY_MS)
+    assert known(state) == [1]
+
+
+def test_an_expired_producer_is_unknown_and_may_start_anywhere(log: PartitionLog) -> None:
+    append(log, produced(0))
+    log.producers.remove_expired(WALL_MS + DAY_MS, DAY_MS)
+    append(log, produced(77))
+    assert not append(log, produced(78)).is_duplicate
+    assert append(log, produced(77)).is_duplicate
+
+
+# --- a client that invents producer ids ---
+
+
+def test_a_partition_knows_only_so_many_producers() -> None:
+    state = ProducerState()
+    for producer_id in range(PRODUCERS_MAX + 100):
+        state.update(producer_id, 0, 0, 0, producer_id, WALL_MS)
+    assert len(state) == PRODUCERS_MAX
+    assert state.check(PRODUCERS_MAX + 99, 0, 5, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the newest is known"
+
+
+def test_who_goes_on_writing_stays_known_whoever_else_comes() -> None:
+    state = ProducerState()
+    offset = 0
+    for sequence in range(3 * PRODUCERS_MAX // 100):
+        state.update(1, 0, sequence, 0, offset, WALL_MS)
+        for invented in range(100):
+            offset += 1
+            state.update(1000 + offset, 0, invented, 0, offset, WALL_MS)
+    assert len(state) == PRODUCERS_MAX
+    assert state.check(1, 0, sequence + 1, 0) is ErrorCode.NONE
+    assert state.check(1, 0, sequence + 2, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+# --- snapshots that no segment begins with ---
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "segments", "strays"),
+    [
+        ([], [0], []),
+        ([10, 20], [0, 10, 20], []),
+        ([10, 25], [0, 10, 20], []),
+        ([10, 12, 22, 25], [0, 10, 20], [12, 22]),
+        ([5, 10], [7, 10], [5]),
+        ([5, 9], [], [5]),
+    ],
+)
+def test_of_stray_snapshots_the_newest_stays_where_it_is_ahead(
+    snapshots: list[int], segments: list[int], strays: list[int]
+) -> None:
+    assert stray_snapshots(snapshots, segments) == strays
+
+
+def test_clean_shutdowns_leave_one_snapshot_each_and_a_start_keeps_the_newest() -> None:
+    disk = DiskModel()
+    log = new_log(disk)
+    for sequence in range(4):
+        append(log, produced(sequence))
+        close(disk, log)
+        log = reopen(disk, recovery_point=sequence + 1, shut_down_cleanly=True).log
+        snapshots = [entry.name for entry in disk.list(DIRECTORY) if entry.name.endswith(SNAPSHOT_SUFFIX)]
+        assert snapshots == [f"{sequence + 1:020d}.snapshot"]
+        assert append(log, produced(sequence)).is_duplicate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
 from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.producer_state import parse_snapshot
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, append, batch, new_log, read_all, settle
@@ -123,12 +123,20 @@ def test_flush_messages_1_flushes_earlier_segments_before_a_later_one_counts() -
     assert paths == [f"{DIRECTORY}/{'0' * 19}1.log", f"{DIRECTORY}/{'0' * 19}2.log"]
 
 
-def test_a_segment_that_can_not_be_made_takes_the_log_offline() -> None:
+def test_the_files_of_a_segment_are_made_by_its_first_write_and_fail_with_it() -> None:
     disk = DiskModel()
     log = new_log(disk, TopicConfig(segment_bytes=len(batch())))
-    append(log, batch(), token="waits")
+    append(log, batch(), token="fits")
+    append(log, batch(), token="fails")
+    assert [entry.name for entry in disk.list(DIRECTORY) if entry.name.endswith(".log")] == [f"{0:020d}.log"]
     disk.faults.append(Fault("open", f"{'0' * 19}1.log"))
-    outcome = log.append(memoryview(batch()), 0, WALL_MS, "refused")
-    assert outcome == 56
+    assert settle(disk, log) == ["fits", "fails"]
     assert log.error is not None
-    assert log.fail(log.error) == ["waits"]
+    assert log.log_end_offset == 1
+
+
+def test_a_segment_whose_first_batch_has_no_timestamp_rolls_by_the_clock() -> None:
+    log = new_log(DiskModel(), TopicConfig(segment_ms=100))
+    for wall_ms in (WALL_MS, WALL_MS + 50, WALL_MS + 150, WALL_MS + 151):
+        assert isinstance(log.append(memoryview(batch(timestamp_ms=-1)), 0, wall_ms, None), AppendOutcome)
+    assert base_offsets(log) == [0, 3]

@@ -259,8 +259,8 @@ def authenticate(name: str, bootstrap: str) -> None:
         case "aiokafka":
             asyncio.run(_authenticate_aiokafka(bootstrap))
         case "kcat":
-            login = "security.protocol=sasl_plaintext sasl.mechanism=PLAIN sasl.username=someone sasl.password=secret"
-            settings = [part for setting in ("client.id=kcat-client", *login.split()) for part in ("-X", setting)]
+            words = "security.protocol=sasl_plaintext sasl.mechanism=PLAIN sasl.username=someone sasl.password=secret"
+            settings = [part for setting in ("client.id=kcat-client", *words.split()) for part in ("-X", setting)]
             subprocess.run(
                 ["kcat", "-b", bootstrap, *settings, "-L"], stdout=subprocess.DEVNULL, check=False, timeout=30
             )

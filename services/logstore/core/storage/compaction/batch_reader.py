@@ -80,14 +80,14 @@ class BatchReader:
         except (MalformedFrame, IndexError) as error:
             raise uncleanable(header, f"a record is broken, {error}") from None
 
-    def map_batch(self, data: bytes, index: int, header: BatchHeader, from_offset: int, offset_map: OffsetMap) -> None:
-        """Enter the keys of a batch from `from_offset` on, as far as there is room.
+    def map_batch(self, data: bytes, index: int, header: BatchHeader, offset_map: OffsetMap) -> None:
+        """Enter the keys of a batch from the map's start on, as far as there is room.
 
         `offset_map.last_offset` says how far it went. Raises UncleanableLog.
         """
         payload = self.payload_of(data, index, header)
         offsets = self.offsets_of(header, payload)
-        mapped = bisect_left(offsets, from_offset)
+        mapped = bisect_left(offsets, offset_map.start_offset)
         position = 0
         try:
             if mapped:

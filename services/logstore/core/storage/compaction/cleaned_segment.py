@@ -10,9 +10,8 @@ from services.logstore.core.storage.compaction.transactions import (
     AbortedTransaction,
     format_transaction_index,
 )
+from services.logstore.core.storage.effects import CLEANED_SUFFIX
 from services.logstore.core.storage.segment import Segment, file_name
-
-CLEANED_SUFFIX = ".cleaned"
 
 
 class CleanedSegmentWriter:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from barnabas.ports.compression import Codecs
-from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
+from barnabas.ports.disk import Disk
 from services.logstore.core.storage.compaction.batch_filter import AS_IT_IS, BatchFilter
 from services.logstore.core.storage.compaction.batch_reader import BatchReader
 from services.logstore.core.storage.compaction.cleaned_segment import CleanedSegmentWriter
@@ -47,9 +47,11 @@ class CleaningPass:
         """`buffer_bytes` are read at once, or one batch if that is larger."""
         self._disk = disk
         self._order = order
-        self._map = OffsetMap(map_entries_max)
+        self._map = OffsetMap(map_entries_max, order.first_dirty_offset)
         self._buffer_bytes = buffer_bytes
         self._reader = BatchReader(codecs, order.config)
+        self.is_mapped = False
+        """All keys are read that this pass is going to know."""
         self.statistics = PassStatistics()
 
     @property
@@ -59,15 +61,16 @@ class CleaningPass:
     def steps(self) -> Iterator[Step]:
         """Raises UncleanableLog and DiskError; NOT_FOUND means that the log has changed meanwhile, or is gone."""
         aborted = self._aborted_transactions()
-        yield from self._map_dirty_segments(TransactionRetention(aborted))
+        order = self._order
+        yield from self._map_dirty_segments(TransactionRetention(aborted, order.first_dirty_offset))
         offset_map = self._map
         offset_map.close()
+        self.is_mapped = True
         self.statistics.map_entries = len(offset_map)
-        order = self._order
         batch_filter = BatchFilter(
             self._reader,
             offset_map,
-            transactions := TransactionRetention(aborted),
+            transactions := TransactionRetention(aborted, order.segments[0].base_offset),
             order.producers,
             order.wall_ms,
             order.config.delete_retention_ms,
@@ -83,7 +86,6 @@ class CleaningPass:
     def _map_dirty_segments(self, transactions: TransactionRetention) -> Iterator[Step]:
         """Read the keys of the dirty segments, until they end or the map is full."""
         order, offset_map = self._order, self._map
-        offset_map.last_offset = order.first_dirty_offset - 1
         ends = [segment.base_offset for segment in order.segments[1:]] + [order.end_offset]
         for segment, end_offset in zip(order.segments, ends, strict=True):
             if end_offset <= order.first_dirty_offset:
@@ -105,11 +107,8 @@ class CleaningPass:
             if header.is_control:
                 transactions.on_control_batch(header, self._reader.control_type_of(chunk.data, index, header))
             elif not transactions.on_batch(header) and header.records_count:
-                from_offset = max(header.base_offset, self._order.first_dirty_offset)
-                if offset_map.start_offset < 0:
-                    offset_map.start_offset = from_offset
                 statistics.map_records_read += header.records_count
-                self._reader.map_batch(chunk.data, index, header, from_offset, offset_map)
+                self._reader.map_batch(chunk.data, index, header, offset_map)
                 if offset_map.last_offset < header.last_offset:
                     statistics.map_is_full = True
                     return
@@ -161,8 +160,3 @@ class CleaningPass:
             if entry.name.endswith(TRANSACTION_INDEX_SUFFIX):
                 aborted += parse_transaction_index(self._disk.read_file(f"{self._order.directory}/{entry.name}"))
         return aborted
-
-
-def is_log_changed(error: DiskError) -> bool:
-    """A file is gone: segments were deleted meanwhile, or the whole log was taken away."""
-    return error.kind is DiskErrorKind.NOT_FOUND

@@ -24,16 +24,23 @@ ENTRY_BYTES: Final = _OBJECT_BYTES + _DICT_ENTRY_BYTES + _DICT_INDEX_BYTES * 3 /
 
 
 def entries_within(byte_count: int) -> int:
-    """How many keys a map may take to stay within `byte_count`: a dict doubles its table whenever that is full."""
+    """How many keys a map may take to stay within `byte_count`.
+
+    A dict doubles its table when that is full, and has both for a moment: as many keys as fill a table are the best use.
+    """
     best = 1
     slots = 8
     while True:
         usable = slots * 2 // 3
-        left = byte_count - usable * _DICT_ENTRY_BYTES - slots * _DICT_INDEX_BYTES
+        left = byte_count - _table_bytes(slots) - _table_bytes(slots // 2)
         if left < _OBJECT_BYTES:
             return best
         best = max(best, min(usable, left // _OBJECT_BYTES))
         slots *= 2
+
+
+def _table_bytes(slots: int) -> int:
+    return slots * 2 // 3 * _DICT_ENTRY_BYTES + slots * _DICT_INDEX_BYTES
 
 
 class OffsetMap:
@@ -43,12 +50,11 @@ class OffsetMap:
     which is found without another look at its key.
     """
 
-    def __init__(self, entries_max: int) -> None:
+    def __init__(self, entries_max: int, start_offset: int) -> None:
         assert entries_max > 0
         self.latest: dict[bytes, int] = {}
-        self.start_offset = -1
-        """Where mapping began; -1 while nothing is in the map."""
-        self.last_offset = -1
+        self.start_offset = start_offset
+        self.last_offset = start_offset - 1
         """Every record from `start_offset` up to here has been entered."""
         self._entries_max = entries_max
         self._offsets = array("q")

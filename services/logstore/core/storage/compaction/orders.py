@@ -52,6 +52,16 @@ class CleanOrder:
 
 
 @dataclass(slots=True, frozen=True)
+class CancelOrder:
+    """The pass is not wanted any more; it ends as ABORTED, unless it has ended already."""
+
+    order_id: int
+
+
+CleanerCommand = CleanOrder | CancelOrder
+
+
+@dataclass(slots=True, frozen=True)
 class CleanedSegment:
     """`<base_offset>.log.cleaned` and its indexes are durable, and can take the place of `replaced` (base offsets)."""
 
@@ -99,6 +109,20 @@ class PassEnded:
 
 
 CleanerReport = CleanedSegment | PassEnded
+
+
+@dataclass(slots=True, frozen=True)
+class PassReport:
+    """For the log: what a pass has come to. `cleanable_ratio` is what it was before; `uncleanable` says why the
+    partition is not going to be cleaned again, where that is so.
+    """
+
+    topic: str
+    partition: int
+    first_dirty_offset: int
+    cleanable_ratio: float
+    ended: PassEnded
+    uncleanable: str
 
 
 class UncleanableLog(Exception):  # noqa: N818 - it names what was found

@@ -16,10 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.ports.disk import Disk
-from services.logstore.core.storage.compaction.cleaned_segment import CLEANED_SUFFIX
 from services.logstore.core.storage.compaction.orders import CleanedSegment
 from services.logstore.core.storage.compaction.transactions import TRANSACTION_INDEX_SUFFIX
-from services.logstore.core.storage.effects import DELETED_SUFFIX, Rename, SwapEffect
+from services.logstore.core.storage.effects import CLEANED_SUFFIX, DELETED_SUFFIX, Rename, SwapEffect
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX
 from services.logstore.core.storage.scan import scan_batches
 from services.logstore.core.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name

@@ -52,8 +52,10 @@ def control_type_of(key: bytes | None) -> int:
 class TransactionRetention:
     """Shown every batch in the order of the log, it says which can go as far as transactions are concerned."""
 
-    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    def __init__(self, aborted: Iterable[AbortedTransaction], from_offset: int) -> None:
+        """`from_offset` is where the first batch begins that is going to be shown."""
+        to_come = [each for each in aborted if each.last_offset >= from_offset]
+        self._waiting = sorted(to_come, key=lambda each: each.first_offset, reverse=True)
         # By producer id: the aborted transaction that is passed through, and whether a batch of it was seen.
         self._aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
         self._committed: set[int] = set()

@@ -7,12 +7,12 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.controller.core.placement import Placement
+from services.controller.core.replica_spread import ReplicaSpread
 
 
 def placed(racks: dict[int, str], partitions: int, replication_factor: int) -> list[tuple[int, ...]]:
-    placement = Placement(racks)
-    return [placement.place(replication_factor) for _ in range(partitions)]
+    spread = ReplicaSpread(racks)
+    return [spread.place(replication_factor) for _ in range(partitions)]
 
 
 def test_leaders_and_replicas_are_spread_evenly() -> None:
@@ -28,10 +28,10 @@ def test_replicas_are_in_as_many_racks_as_there_are() -> None:
 
 
 def test_what_is_there_already_counts() -> None:
-    placement = Placement({1: "", 2: ""})
+    spread = ReplicaSpread({1: "", 2: ""})
     for _ in range(3):
-        placement.count((1, 7))
-    assert [placement.place(1) for _ in range(3)] == [(2,), (2,), (2,)]
+        spread.count((1, 7))
+    assert [spread.place(1) for _ in range(3)] == [(2,), (2,), (2,)]
 
 
 @given(

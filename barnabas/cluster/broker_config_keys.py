@@ -1,0 +1,215 @@
+"""Every configuration key that a service of Barnabas has: type, bounds, which services read it, whether it may change.
+
+Kafka's names where Kafka has the thing. Defaults are with each service (`services/*/shell/config.py`; a test holds the
+two together); the keys that topics follow are made from `TOPIC_KEYS`. What Kafka has and Barnabas has not is in
+`barnabas.cluster.kafka_config_keys`. No key names a class or a URL to load anything from, and none ever may while it is
+dynamic (CVE-2025-27817, CVE-2025-27818).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from barnabas.cluster.config_values import ConfigKey, ConfigType, Validator, between
+from barnabas.cluster.keys import Role
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS
+
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _LIST = ConfigType.LONG, ConfigType.LIST
+_GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER = Role.GATEWAY, Role.LOGSTORE, Role.PURGATORY, Role.CONTROLLER
+_ALL: Final = (_LOGSTORE, _GATEWAY, _PURGATORY, _CONTROLLER)
+_GATEWAY_FIRST: Final = (_GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER)
+
+
+class UpdateMode(Enum):
+    """Kafka's (KIP-226), but for the last."""
+
+    READ_ONLY = "read-only"
+    # For one broker or for all of them.
+    CLUSTER_WIDE = "cluster-wide"
+    # For all at once only: gateways have no broker id, each serves every broker.
+    GATEWAYS = "all gateways"
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerKey(ConfigKey):
+    """`services`: who reads it; where several do, a broker is described by the first one's."""
+
+    services: tuple[Role, ...] = ()
+    update_mode: UpdateMode = UpdateMode.READ_ONLY
+
+
+def _key(
+    name: str,
+    config_type: ConfigType,
+    documentation: str,
+    *services: Role,
+    validator: Validator | None = None,
+    choices: tuple[str, ...] = (),
+    update_mode: UpdateMode = UpdateMode.READ_ONLY,
+) -> BrokerKey:
+    return BrokerKey(name, config_type, None, documentation, validator, choices, services, update_mode)
+
+
+def _topic_defaults() -> Iterator[BrokerKey]:
+    """The keys that topics follow: a number in other units can't be changed while the broker runs, as in Kafka."""
+    for topic_key in TOPIC_KEYS.values():
+        for synonym in topic_key.synonyms:
+            is_same = synonym.factor == 1 and synonym.name != "log.flush.scheduler.interval.ms"
+            yield BrokerKey(
+                synonym.name,
+                topic_key.config_type if synonym.factor == 1 else ConfigType.INT,
+                topic_key.default if len(topic_key.synonyms) == 1 else None,
+                f"For topics without a {topic_key.name} of their own. {topic_key.documentation}",
+                topic_key.validator if synonym.factor == 1 else None,
+                topic_key.choices,
+                (_LOGSTORE,),
+                UpdateMode.CLUSTER_WIDE if is_same else UpdateMode.READ_ONLY,
+            )
+
+
+_KAFKAS: Final = (
+    _key(
+        "listeners", _LIST, "Where the service listens: NAME://host:port in a gateway, else host:port.", *_GATEWAY_FIRST
+    ),
+    _key(
+        "advertised.listeners",
+        _LIST,
+        "What others are told to connect to: by listener name in a gateway, else one host:port.",
+        *_GATEWAY_FIRST,
+    ),
+    _key("listener.security.protocol.map", _STRING, "The protocol of each listener name.", _GATEWAY),
+    _key(
+        "num.network.threads",
+        _INT,
+        "Processors of a gateway, each a process of its own.",
+        _GATEWAY,
+        validator=between(1, 256),
+        update_mode=UpdateMode.GATEWAYS,
+    ),
+    _key(
+        "max.connections",
+        _INT,
+        "Connections that one gateway holds at once.",
+        _GATEWAY,
+        validator=between(1),
+        update_mode=UpdateMode.GATEWAYS,
+    ),
+    _key(
+        "max.connections.per.ip",
+        _INT,
+        "Connections that one gateway holds at once for one address.",
+        _GATEWAY,
+        validator=between(1),
+        update_mode=UpdateMode.GATEWAYS,
+    ),
+    _key("connections.max.idle.ms", _LONG, "A connection that is silent for so long is closed.", _GATEWAY),
+    _key("socket.request.max.bytes", _INT, "The largest request that is read.", _GATEWAY),
+    _key("socket.listen.backlog.size", _INT, "Connections that wait to be accepted.", _GATEWAY),
+    _key(
+        "queued.max.request.bytes",
+        _LONG,
+        "Bytes of requests held at once: by one processor of a gateway, or by a logstore.",
+        _LOGSTORE,
+        _GATEWAY,
+    ),
+    _key("fetch.max.bytes", _INT, "The largest answer to one Fetch, whatever its client asks for.", _GATEWAY),
+    _key("auto.create.topics.enable", _BOOLEAN, "Whether Metadata creates topics that are asked for.", _GATEWAY),
+    _key(
+        "num.partitions",
+        _INT,
+        "Partitions of a topic that is created without a number; a gateway's counts for those that Metadata creates.",
+        _CONTROLLER,
+        _GATEWAY,
+    ),
+    _key(
+        "default.replication.factor",
+        _INT,
+        "Replicas of a topic that is created without a number; a gateway's counts for those that Metadata creates.",
+        _CONTROLLER,
+        _GATEWAY,
+    ),
+    _key("node.id", _INT, "The broker id of a logstore.", _LOGSTORE),
+    _key("broker.id", _INT, "The broker id of a logstore, if node.id is not set.", _LOGSTORE),
+    _key("log.dir", _LIST, "Where the logs are, if log.dirs is not set.", _LOGSTORE),
+    _key("log.dirs", _LIST, "Directories of logs, separated by commas.", _LOGSTORE),
+    _key(
+        "broker.rack", _STRING, "Where the logstore stands, for placement of replicas and nearest fetches.", _LOGSTORE
+    ),
+    _key("num.io.threads", _INT, "Workers for reads and writes of the disk.", _LOGSTORE),
+    _key("num.recovery.threads.per.data.dir", _INT, "Workers that load a directory's logs at the start.", _LOGSTORE),
+    _key("queued.max.requests", _INT, "Requests that wait for a logstore's core.", _LOGSTORE),
+    _key("log.retention.check.interval.ms", _LONG, "How often retention looks for old segments.", _LOGSTORE),
+    _key(
+        "log.flush.offset.checkpoint.interval.ms",
+        _INT,
+        "How often the points are written down from which recovery starts after a crash.",
+        _LOGSTORE,
+    ),
+    _key(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        _INT,
+        "How often the logs' start offsets are written down.",
+        _LOGSTORE,
+    ),
+)
+
+_BARNABAS: Final = (
+    _key("etcd.endpoints", _LIST, "Where etcd is: host:port, separated by commas.", *_ALL),
+    _key("etcd.prefix", _STRING, "What every key of this cluster begins with in etcd.", *_ALL),
+    _key("etcd.tls.authority", _STRING, "The PEM file of etcd's authority; it turns TLS on.", *_ALL),
+    _key("etcd.tls.certificate", _STRING, "The PEM file of our certificate for etcd.", *_ALL),
+    _key("etcd.tls.key", _STRING, "The PEM file of our key for etcd.", *_ALL),
+    _key("lease.ttl.ms", _INT, "How long a service that is silent counts as alive.", *_ALL),
+    _key("log.level", _STRING, "From which level on a service logs.", *_ALL),
+    _key("log.format", _STRING, "Log lines as json, or for a console.", *_ALL),
+    _key("control.listeners", _STRING, "Where the controller connects to a logstore; empty: the next port.", _LOGSTORE),
+    _key("gateway.id", _STRING, "The name of a gateway in the cluster.", _GATEWAY),
+    _key("advertised.address.policy", _STRING, "Where clients find broker ids: see docs/architecture.md.", _GATEWAY),
+    _key("ops.listeners", _STRING, "Where a gateway's health is served.", _GATEWAY),
+    _key("queued.max.response.bytes", _LONG, "Bytes of Fetch answers that one processor holds at once.", _GATEWAY),
+    _key(
+        "controller.silence.max.ms",
+        _LONG,
+        "A gateway that has not heard from a controller for so long is not ready.",
+        _GATEWAY,
+    ),
+    _key("pod.id", _STRING, "The name of a purgatory pod in the cluster.", _PURGATORY),
+    _key("purgatory.entries.max", _INT, "Conditions that a purgatory pod holds at once.", _PURGATORY),
+    _key("controller.id", _STRING, "The name of a controller in the cluster.", _CONTROLLER),
+)
+
+BROKER_KEYS: Final[dict[str, BrokerKey]] = {key.name: key for key in (*_KAFKAS, *_topic_defaults(), *_BARNABAS)}
+"""By name."""
+
+BARNABAS_ONLY: Final = frozenset(key.name for key in _BARNABAS)
+"""Keys that Kafka does not know."""
+
+
+def synonyms(name: str) -> tuple[str, ...]:
+    """The keys that say the same in other units, the one that goes first first (KIP-226); just `name` for most."""
+    return _SYNONYMS.get(name, (name,))
+
+
+_SYNONYMS: Final = {
+    synonym.name: tuple(each.name for each in topic_key.synonyms)
+    for topic_key in TOPIC_KEYS.values()
+    for synonym in topic_key.synonyms
+    if len(topic_key.synonyms) > 1
+}
+
+
+def topic_defaults(broker_configs: Mapping[str, str]) -> dict[str, str]:
+    """What topics get from broker keys that are set, by topics' own names; good texts only."""
+    defaults: dict[str, str] = {}
+    for topic_key in TOPIC_KEYS.values():
+        for synonym in topic_key.synonyms:
+            text = broker_configs.get(synonym.name)
+            if text is not None:
+                # -1 hours are for ever, too.
+                defaults[topic_key.name] = text if synonym.factor == 1 else str(max(int(text) * synonym.factor, -1))
+                break
+    return defaults

@@ -1,0 +1,153 @@
+"""What DescribeConfigs says of topics and brokers: each value, where it comes from, and what goes before what.
+
+Sources are Kafka's (KIP-226), the strongest first: the topic's own, this broker's, all brokers', the properties that
+the service was started with, the default. Deviation: a topic whose value comes of a key in another unit (retention.ms
+of log.retention.hours) names that key among its synonyms, and its source; Kafka names neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from barnabas.cluster.administration import ConfigSynonym, DescribedConfig
+from barnabas.cluster.broker_config_keys import BROKER_KEYS, BrokerKey, UpdateMode, synonyms
+from barnabas.cluster.config_values import ConfigKey
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS, TopicKey
+
+
+class ConfigSource(IntEnum):
+    """Kafka's DescribeConfigsResponse.ConfigSource, with its numbers."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(slots=True, frozen=True)
+class Setting:
+    """One key of a service as it started: None is unset. `is_given`: by a file, the environment or an argument."""
+
+    value: str | None
+    default: str | None
+    is_given: bool
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerValues:
+    """All that decides what a broker's keys are: given while it runs, to it or to all, and what it started with."""
+
+    dynamic: Mapping[str, str] = field(default_factory=dict)
+    dynamic_default: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    def sources(self, names: Collection[str]) -> Iterator[tuple[str, str, ConfigSource]]:
+        """Every value of these keys, by name, text and source, the strongest first."""
+        for values, source in (
+            (self.dynamic, ConfigSource.DYNAMIC_BROKER),
+            (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ):
+            for name in names:
+                if name in values:
+                    yield name, values[name], source
+        for name in names:
+            setting = self.settings.get(name)
+            if setting is not None and setting.is_given and setting.value is not None:
+                yield name, setting.value, ConfigSource.STATIC_BROKER
+        for name in names:
+            default = self.settings[name].default if name in self.settings else BROKER_KEYS[name].default
+            if default is not None:
+                yield name, default, ConfigSource.DEFAULT
+
+
+@dataclass(slots=True, frozen=True)
+class Wanted:
+    """What a client asks for. `keys` None: all of them."""
+
+    keys: frozenset[str] | None = None
+    synonyms: bool = False
+    documentation: bool = False
+
+
+def describe_topic(overrides: Mapping[str, str], broker: BrokerValues, wanted: Wanted) -> list[DescribedConfig]:
+    """Every key of a topic with these overrides on a broker with these values."""
+    described = []
+    for key in TOPIC_KEYS.values():
+        if wanted.keys is None or key.name in wanted.keys:
+            found = list(_topic_values(key, overrides, broker))
+            value = found[0].value if found else key.default
+            described.append(_described(key, value, found, wanted, read_only=False))
+    return described
+
+
+def _topic_values(key: TopicKey, overrides: Mapping[str, str], broker: BrokerValues) -> Iterator[ConfigSynonym]:
+    if key.name in overrides:
+        yield ConfigSynonym(key.name, False, _shown(key, overrides[key.name]), ConfigSource.TOPIC)
+    factors = {synonym.name: synonym.factor for synonym in key.synonyms}
+    for name, text, source in broker.sources(tuple(factors)):
+        factor = factors[name]
+        in_topics_unit = text if factor == 1 else str(max(int(text) * factor, -1))
+        yield ConfigSynonym(name, False, _shown(key, in_topics_unit), source)
+
+
+def describe_broker(broker: BrokerValues, wanted: Wanted) -> list[DescribedConfig]:
+    """Every key that the broker was started with."""
+    described = []
+    for name, key in BROKER_KEYS.items():
+        setting = broker.settings.get(name)
+        if setting is None or not (wanted.keys is None or name in wanted.keys):
+            continue
+        value = broker.dynamic.get(name, broker.dynamic_default.get(name, setting.value))
+        described.append(_described_broker_key(key, value, broker, wanted))
+    return described
+
+
+def describe_broker_defaults(dynamic_default: Mapping[str, str], wanted: Wanted) -> list[DescribedConfig]:
+    """The keys that all brokers were given while they run, and no others: the resource without a name."""
+    broker = BrokerValues(dynamic_default=dynamic_default)
+    described = []
+    for name, value in dynamic_default.items():
+        key = BROKER_KEYS.get(name)
+        if key is not None and (wanted.keys is None or name in wanted.keys):
+            described.append(_described_broker_key(key, value, broker, wanted, ConfigSource.DYNAMIC_DEFAULT_BROKER))
+    return described
+
+
+def _described_broker_key(
+    key: BrokerKey, value: str | None, broker: BrokerValues, wanted: Wanted, only: ConfigSource | None = None
+) -> DescribedConfig:
+    found = [
+        ConfigSynonym(name, key.is_sensitive, "" if key.is_sensitive else text, source)
+        for name, text, source in broker.sources(synonyms(key.name))
+        if only is None or source is only
+    ]
+    # As Kafka: what goes before the key itself says the same in another unit, and is not this key's source.
+    while found and found[0].name != key.name:
+        del found[0]
+    shown = None if value is None else _shown(key, value)
+    return _described(key, shown, found, wanted, read_only=key.update_mode is UpdateMode.READ_ONLY)
+
+
+def _described(
+    key: ConfigKey, value: str | None, found: list[ConfigSynonym], wanted: Wanted, *, read_only: bool
+) -> DescribedConfig:
+    is_null = value is None or key.is_sensitive
+    return DescribedConfig(
+        name=key.name,
+        is_null=is_null,
+        value="" if is_null or value is None else value,
+        read_only=read_only,
+        source=found[0].source if found else ConfigSource.DEFAULT,
+        is_sensitive=key.is_sensitive,
+        synonyms=found if wanted.synonyms else [],
+        config_type=key.config_type,
+        documentation=key.documentation if wanted.documentation else "",
+    )
+
+
+def _shown(key: ConfigKey, text: str) -> str:
+    """A value as Kafka shows it; as it is where a newer version than this one has let it in."""
+    return text if key.problem(text) is not None else key.normalized(text)

@@ -1,0 +1,249 @@
+"""Every broker key of Kafka that Barnabas has not, and why: the other half of `barnabas.cluster.broker_config_keys`.
+
+The two together are all keys of Kafka 4.3 (a test holds them to Kafka's own list), and those of older brokers that are
+still found in files. Names are Kafka's; nothing else here is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+_UNSUPPORTED: Final = {
+    "Barnabas has timeouts of its own between services": """
+        log.dir.failure.timeout.ms log.initial.task.delay.ms request.timeout.ms
+        socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    """,
+    "DescribeTopicPartitions is not served yet": """
+        max.request.partition.size.limit
+    """,
+    "SASL and delegation tokens are not served yet": """
+        connection.failed.authentication.delay.ms connections.max.reauth.ms
+        delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
+        delegation.token.max.lifetime.ms delegation.token.secret.key sasl.client.callback.handler.class
+        sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+        sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+        sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+        sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+        sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+        sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+        sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+        sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+        sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
+        sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
+        sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
+        sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
+        sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
+        sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
+        sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+        sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
+        sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+        sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+        sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
+        sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+        sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
+    """,
+    "TLS on Kafka listeners is not served yet": """
+        ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols
+        ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
+        ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+        ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
+        ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
+        ssl.truststore.location ssl.truststore.password ssl.truststore.type
+    """,
+    "a logstore that stops gives its registration back by itself": """
+        controlled.shutdown.enable
+    """,
+    "cluster state is in etcd, see etcd.endpoints; controllers are processes of their own": """
+        broker.heartbeat.interval.ms broker.session.timeout.ms controller.listener.names
+        controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
+        controller.quorum.append.linger.ms controller.quorum.auto.join.enable
+        controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
+        controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
+        controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
+        controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
+        controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+        early.start.listeners initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
+        internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes metadata.log.dir
+        metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
+        metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
+        metadata.max.retention.bytes metadata.max.retention.ms process.roles server.max.startup.time.ms
+    """,
+    "compaction is not served yet": """
+        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
+        log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.threads
+    """,
+    "every log directory takes new partitions": """
+        cordoned.log.dirs
+    """,
+    "fetch sessions are not served yet": """
+        max.incremental.fetch.session.cache.slots
+    """,
+    "groups are not served yet": """
+        group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
+        group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
+        group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
+        group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
+        group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
+        group.consumer.session.timeout.ms group.coordinator.append.linger.ms
+        group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
+        group.coordinator.rebalance.protocols group.coordinator.threads group.initial.rebalance.delay.ms
+        group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+        group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
+        group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
+        group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
+        group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
+        group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
+        group.streams.num.standby.replicas group.streams.session.timeout.ms offset.metadata.max.bytes
+        offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.check.interval.ms
+        offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
+        offsets.topic.replication.factor offsets.topic.segment.bytes
+    """,
+    "logstores do not replicate yet": """
+        auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
+        num.replica.alter.log.dirs.threads num.replica.fetchers replica.fetch.backoff.ms
+        replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+        replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
+        replica.socket.timeout.ms unclean.leader.election.interval.ms
+    """,
+    "max.connections.per.ip holds for all addresses": """
+        max.connections.per.ip.overrides
+    """,
+    "metrics are not served yet": """
+        metrics.num.samples metrics.recording.level metrics.sample.window.ms telemetry.max.bytes
+    """,
+    "only what is stable is served": """
+        unstable.api.versions.enable unstable.feature.versions.enable
+    """,
+    "producers are not forgotten yet": """
+        producer.id.expiration.check.interval.ms producer.id.expiration.ms
+    """,
+    "purgatory is a service of its own and drops what is complete at once": """
+        delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
+        producer.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests
+    """,
+    "quotas and throttles are not served yet": """
+        alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
+        follower.replication.throttled.rate leader.replication.throttled.rate
+        log.cleaner.io.max.bytes.per.second max.connection.creation.rate quota.window.num
+        quota.window.size.seconds replica.alter.log.dirs.io.max.bytes.per.second
+        replication.quota.window.num replication.quota.window.size.seconds
+    """,
+    "services speak gRPC with each other, on listeners of their own": """
+        inter.broker.listener.name security.inter.broker.protocol
+    """,
+    "share groups are not served yet": """
+        group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
+        group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms
+        group.share.max.assignment.interval.ms group.share.max.delivery.count.limit
+        group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks
+        group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms
+        group.share.max.share.sessions group.share.max.size group.share.min.assignment.interval.ms
+        group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms
+        group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
+        group.share.min.session.timeout.ms group.share.partition.max.record.locks
+        group.share.persister.class.name group.share.record.lock.duration.ms group.share.session.timeout.ms
+        share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+        share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+        share.coordinator.snapshot.update.records.per.snapshot
+        share.coordinator.state.topic.compression.codec share.coordinator.state.topic.min.isr
+        share.coordinator.state.topic.num.partitions share.coordinator.state.topic.prune.interval.ms
+        share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
+        share.coordinator.threads share.coordinator.write.timeout.ms
+    """,
+    "the system's own sizes are used": """
+        replica.socket.receive.buffer.bytes socket.receive.buffer.bytes socket.send.buffer.bytes
+    """,
+    "there are no such threads: each service has processes and an event loop": """
+        background.threads
+    """,
+    "there is no JVM, hence no class to load": """
+        alter.config.policy.class.name authorizer.class.name client.quota.callback.class config.providers
+        create.topic.policy.class.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
+        metric.reporters principal.builder.class replica.selector.class security.providers
+    """,
+    "there is no tiered storage": """
+        follower.fetch.last.tiered.offset.enable remote.fetch.max.wait.ms
+        remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+        remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
+        remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
+        remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
+        remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
+        remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
+        remote.log.manager.task.interval.ms remote.log.manager.task.retry.backoff.max.ms
+        remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter
+        remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes
+        remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path
+        remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name
+        remote.log.reader.max.pending.tasks remote.log.reader.threads remote.log.storage.manager.class.name
+        remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
+        remote.log.storage.system.enable
+    """,
+    "topics can always be deleted": """
+        delete.topic.enable
+    """,
+    "transactions are not served yet": """
+        add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
+        transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
+        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
+        transaction.state.log.load.buffer.size transaction.state.log.min.isr
+        transaction.state.log.num.partitions transaction.state.log.replication.factor
+        transaction.state.log.segment.bytes transaction.two.phase.commit.enable
+        transactional.id.expiration.ms
+    """,
+}
+
+_REMOVED: Final = {
+    "Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints": """
+        zookeeper.connect zookeeper.connection.timeout.ms zookeeper.session.timeout.ms zookeeper.sync.time.ms
+        zookeeper.set.acl zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
+        zookeeper.metadata.migration.min.batch.size zookeeper.clientCnxnSocket
+    """,
+    "Kafka 4 removed it: node.id is given": "broker.id.generation.enable reserved.broker.max.id",
+    "Kafka 4 removed it: listeners and advertised.listeners say where": """
+        host.name port advertised.host.name advertised.port control.plane.listener.name
+    """,
+    "Kafka 4 removed it: versions are negotiated, and batches are stored as they come": """
+        inter.broker.protocol.version log.message.format.version log.message.downconversion.enable
+    """,
+    "Kafka 4 removed it: see log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms": """
+        log.message.timestamp.difference.max.ms
+    """,
+    "Kafka 4 removed it": """
+        auto.include.jmx.reporter delegation.token.master.key eligible.leader.replicas.enable
+        group.coordinator.new.enable group.share.enable leader.imbalance.per.broker.percentage
+        offsets.commit.required.acks password.encoder.cipher.algorithm password.encoder.iterations
+        password.encoder.key.length password.encoder.keyfactory.algorithm password.encoder.old.secret
+        password.encoder.secret quota.consumer.default quota.producer.default
+    """,
+}
+
+_PREFIXES: Final = {
+    "listener.name.": "listeners have no settings of their own yet",
+    "zookeeper.": "Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints",
+    "config.providers.": "there is no JVM, hence no class to load",
+    "rlmm.config.": "there is no tiered storage",
+    "rsm.config.": "there is no tiered storage",
+    "confluent.": "it is not Apache Kafka's",
+}
+
+
+def _by_name(names_by_reason: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for reason, names in names_by_reason.items():
+        for name in names.split():
+            yield name, reason
+
+
+UNSUPPORTED: Final[dict[str, str]] = dict(_by_name(_UNSUPPORTED))
+"""By key of Kafka 4.3: why it has no effect."""
+
+REMOVED: Final[dict[str, str]] = dict(_by_name(_REMOVED))
+"""By key of older Kafkas: what became of it."""
+
+
+def why_without_effect(name: str) -> str | None:
+    """What to say of a key that a Kafka broker takes or took and no service of Barnabas has; None: nobody knows it."""
+    reason = UNSUPPORTED.get(name, REMOVED.get(name))
+    if reason is not None:
+        return reason
+    return next((reason for prefix, reason in _PREFIXES.items() if name.startswith(prefix)), None)

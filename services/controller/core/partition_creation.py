@@ -1,0 +1,123 @@
+"""CreatePartitions: topics grow; their chunks beyond the last come first, the record that counts them comes last.
+
+Rules and messages are those of Kafka's ReplicationControlManager. The last Txn of a topic extends its last chunk as it
+is then, for leaders may have moved since the decision. Growth that breaks off leaves chunks that nobody counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
+from barnabas.cluster.messages import CreatePartitionsRequest, CreatePartitionsResult, NewPartitions
+from barnabas.wire.errors import ErrorCode
+from services.controller.core.image import ControllerImage
+from services.controller.core.placement import (
+    EXCESSIVE,
+    PARTITIONS_MAX,
+    Refused,
+    check_assignment,
+    count_replicas,
+    first_states,
+    spread,
+)
+from services.controller.core.writes import Step, Write, pack, put, written
+
+
+@dataclass(slots=True)
+class PartitionCreation:
+    """A result per topic asked for, and the id of each that grows; b"" for the others."""
+
+    results: list[CreatePartitionsResult] = field(default_factory=list)
+    topic_ids: list[bytes] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+
+def create_partitions(image: ControllerImage, request: CreatePartitionsRequest) -> PartitionCreation:
+    """Decide about every topic of the request."""
+    creation = PartitionCreation()
+    replica_counts = count_replicas(image)
+    occurrences = Counter(asked.topic for asked in request.topics)
+    excessive = sum(_added(image, asked) for asked in request.topics) > PARTITIONS_MAX
+    for asked in request.topics:
+        try:
+            if occurrences[asked.topic] > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            topic = image.topics.get(asked.topic)
+            if topic is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise Refused(code, code.message)
+            _check_count(topic, asked)
+            if excessive:
+                raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
+            nodes = _place(image, topic, asked, replica_counts)
+        except Refused as refused:
+            creation.results.append(CreatePartitionsResult(refused.error_code, refused.message))
+            creation.topic_ids.append(b"")
+            continue
+        creation.results.append(CreatePartitionsResult(ErrorCode.NONE))
+        creation.topic_ids.append(topic.topic_id)
+        if not request.validate_only:
+            creation.steps += _steps(image, topic, first_states(image, nodes, replica_counts))
+    return creation
+
+
+def _added(image: ControllerImage, asked: NewPartitions) -> int:
+    topic = image.topics.get(asked.topic)
+    return 0 if topic is None else max(0, asked.count - topic.partitions)
+
+
+def _check_count(topic: TopicRecord, asked: NewPartitions) -> None:
+    if asked.count == topic.partitions:
+        raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partitions} partition(s).")
+    if asked.count < topic.partitions:
+        message = (
+            f"The topic {topic.topic} currently has {topic.partitions} partition(s); "
+            f"{asked.count} would not be an increase."
+        )
+        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+
+
+def _place(
+    image: ControllerImage, topic: TopicRecord, asked: NewPartitions, replica_counts: dict[int, int]
+) -> list[int]:
+    """A logstore for each new partition."""
+    added = asked.count - topic.partitions
+    if not asked.assignments:
+        return spread(added, topic.replication_factor, replica_counts)
+    if len(asked.assignments) != added:
+        message = (
+            f"Attempted to add {added} additional partition(s), "
+            f"but only {len(asked.assignments)} assignment(s) were specified."
+        )
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    for assignment in asked.assignments:
+        check_assignment(image, assignment, topic.replication_factor)
+    return [assignment.broker_ids[0] for assignment in asked.assignments]
+
+
+def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[PartitionRecord]) -> Iterator[Step]:
+    """New chunks, as many a Txn as it takes; then the end of the last old chunk with the record that counts it all."""
+    free = -topic.partitions % PARTITIONS_PER_CHUNK
+    chunks: list[Write] = []
+    for first in range(free, len(added), PARTITIONS_PER_CHUNK):
+        number = (topic.partitions + first) // PARTITIONS_PER_CHUNK
+        packed = tuple(added[first : first + PARTITIONS_PER_CHUNK])
+        chunks.append(put(image.keys.chunk(topic.topic_id, number), PartitionChunk(topic.topic_id, number, packed)))
+    for txn in pack(chunks):
+        yield written(txn)
+    yield lambda: _commit(image, topic.topic, added[:free], len(added))
+
+
+def _commit(image: ControllerImage, name: str, extension: Sequence[PartitionRecord], added: int) -> list[Write]:
+    topic = image.topics[name]
+    writes: list[Write] = []
+    if extension:
+        number = topic.partitions // PARTITIONS_PER_CHUNK
+        chunk = image.chunks[topic.topic_id][number]
+        longer = replace(chunk, partitions=(*chunk.partitions, *extension))
+        writes.append(put(image.keys.chunk(topic.topic_id, number), longer))
+    writes.append(put(image.keys.topic(name), replace(topic, partitions=topic.partitions + added)))
+    return writes

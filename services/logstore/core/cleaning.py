@@ -1,0 +1,276 @@
+"""Compaction as the core drives it: which log is cleaned next, by whom, and what comes of it.
+
+The records are read in the cleaner, a process of its own: per-record work here would stop everybody's appends. It gets
+one order at a time (`Outgoing.cleaner`), for the log with the largest dirty ratio, and writes `.cleaned` files; each
+cleaned segment that it reports is put in place from here, on an IO worker, in order. A pass that ends in any other way
+than whole leaves nothing behind but the segments that are in place already, which are as good as the old ones.
+
+A pass is aborted when its partition changes its leader, is stopped or deleted, when its directory fails, and when
+segments that it was made of are gone (retention, DeleteRecords). Until the cleaner has let go of a log, no other of the
+same name is made (`PartitionLog.is_being_cleaned`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from barnabas.ports.disk import DiskError
+from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import Partition, PartitionKey
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.retention import Retention
+from services.logstore.core.storage.compaction.cleanable import CleanableLog, cleanable, is_compacted
+from services.logstore.core.storage.compaction.orders import (
+    CancelOrder,
+    CleanedSegment,
+    CleanerReport,
+    CleanOrder,
+    PassEnded,
+    PassOutcome,
+    PassReport,
+)
+from services.logstore.core.storage.effects import DropCleanedEffect, SwapEffect
+
+# A look at a log costs some microseconds.
+LOGS_PER_TICK = 128
+# So often may a cleaner die at one log before that is taken for the reason.
+DEATHS_MAX = 3
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One that the cleaner was ordered to make."""
+
+    order: CleanOrder
+    partition: Partition
+    before: CleanableLog
+    to_swap: deque[CleanedSegment] = field(default_factory=deque)
+    is_swapping: bool = False
+    is_aborted: bool = False
+    is_dropping: bool = False
+    """Its files are being removed: the last thing that happens."""
+    ended: PassEnded | None = None
+
+
+class Cleaning:
+    """`uncleanable` says why of partitions that are not cleaned any more in this life of the process."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        checkpoints: Checkpoints,
+        retention: Retention,
+        outbox: Outbox,
+        *,
+        is_enabled: bool,
+        backoff_ms: int,
+    ) -> None:
+        self._replicas = replicas
+        self._checkpoints = checkpoints
+        self._retention = retention
+        self._outbox = outbox
+        self._is_enabled = is_enabled
+        self._backoff_ms = backoff_ms
+        self._now_ms = self._due_ms = 0
+        self._orders = 0
+        self._to_look_at: deque[Partition] = deque()
+        self._filthiest: tuple[Partition, CleanableLog] | None = None
+        self._pass: _Pass | None = None
+        self._deaths: dict[PartitionKey, int] = {}
+        self.uncleanable: dict[PartitionKey, str] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is ordered."""
+        return self._pass is None
+
+    def stop(self) -> None:
+        """No more orders; the present one is taken back."""
+        self._is_enabled = False
+        if self._pass is not None:
+            self.abort(self._pass.partition)
+
+    # --- what to clean ---
+
+    def tick(self, now_ms: int, wall_ms: int) -> None:
+        """Look at some logs, and order the filthiest one cleaned when all have been looked at."""
+        self._now_ms = now_ms
+        is_clock_known = wall_ms > 0
+        if not (self._is_enabled and is_clock_known) or self._pass is not None or now_ms < self._due_ms:
+            return
+        if not self._to_look_at:
+            self._filthiest = None
+            self._to_look_at.extend(self._replicas.by_key.values())
+        for _ in range(min(len(self._to_look_at), LOGS_PER_TICK)):
+            self._look_at(self._to_look_at.popleft(), wall_ms)
+        if self._to_look_at:
+            return
+        if self._filthiest is None or not self._can_be_cleaned(self._filthiest[0]):
+            self._due_ms = now_ms + self._backoff_ms
+            self._forget_absent()
+        else:
+            self._begin(*self._filthiest, wall_ms)
+
+    def _can_be_cleaned(self, partition: Partition) -> bool:
+        is_here = partition.online and not partition.is_stopped
+        return (
+            is_here
+            and self._replicas.by_log.get(partition.log) is partition
+            and is_compacted(partition.log.config)
+            and partition.key not in self.uncleanable
+        )
+
+    def _look_at(self, partition: Partition, wall_ms: int) -> None:
+        if not self._can_be_cleaned(partition):
+            return
+        try:
+            found = cleanable(partition.log, partition.last_stable_offset, wall_ms)
+        except DiskError as error:
+            self._replicas.disk_failed(partition.log, error)
+            return
+        if found.is_due and (self._filthiest is None or found.cleanable_ratio > self._filthiest[1].cleanable_ratio):
+            self._filthiest = (partition, found)
+
+    def _begin(self, partition: Partition, found: CleanableLog, wall_ms: int) -> None:
+        self._orders += 1
+        order = found.order(self._orders, wall_ms)
+        self._pass = _Pass(order, partition, found)
+        self._filthiest = None
+        partition.log.is_being_cleaned = True
+        self._outbox.to_cleaner(order)
+
+    def _forget_absent(self) -> None:
+        """Partitions that were deleted."""
+        by_key = self._replicas.by_key
+        self.uncleanable = {key: reason for key, reason in self.uncleanable.items() if key in by_key}
+        self._deaths = {key: deaths for key, deaths in self._deaths.items() if key in by_key}
+
+    # --- what becomes of it ---
+
+    def abort(self, partition: Partition) -> None:
+        """Take an order for `partition` back, if there is one."""
+        present = self._pass
+        if present is None or present.partition is not partition or present.is_aborted:
+            return
+        present.is_aborted = True
+        present.to_swap.clear()
+        if present.ended is None:
+            self._outbox.to_cleaner(CancelOrder(present.order.order_id))
+        self._go_on(present)
+
+    def on_report(self, report: CleanerReport) -> None:
+        """What the cleaner says. Of an order that is not the present one it has nothing to say any more."""
+        present = self._pass
+        if present is None or report.order_id != present.order.order_id:
+            return
+        match report:
+            case CleanedSegment():
+                if not present.is_aborted:
+                    present.to_swap.append(report)
+            case PassEnded():
+                present.ended = report
+                if report.outcome is not PassOutcome.DONE:
+                    present.is_aborted = True
+                    present.to_swap.clear()
+        self._go_on(present)
+
+    def on_cleaner_gone(self) -> None:
+        """The process has ended, for whatever reason; another one takes the next order."""
+        present = self._pass
+        if present is None or present.ended is not None:
+            return
+        key = present.partition.key
+        if not present.is_aborted:
+            self._deaths[key] = self._deaths.get(key, 0) + 1
+            if self._deaths[key] >= DEATHS_MAX:
+                self.uncleanable[key] = f"the cleaner died at it {DEATHS_MAX} times"
+        self.on_report(PassEnded(present.order.order_id, PassOutcome.ABORTED, reason="the cleaner died"))
+
+    def on_swapped(self, effect: SwapEffect) -> None:
+        """A cleaned segment is in its place; the old files go file.delete.delay.ms later."""
+        effect.log.on_swapped(effect)
+        self._retention.delete_later(effect.log, effect.replaced_paths)
+        self._swap_ended(effect)
+
+    def on_swap_failed(self, effect: SwapEffect) -> None:
+        """The log's directory is on its way out, or the log itself is gone."""
+        if self._pass is not None:
+            self.abort(self._pass.partition)
+        self._swap_ended(effect)
+
+    def on_dropped(self) -> None:
+        """What an aborted pass has written is gone."""
+        assert self._pass is not None
+        self._end(self._pass)
+
+    def _swap_ended(self, effect: SwapEffect) -> None:
+        present = self._pass
+        assert present is not None
+        assert present.partition.log is effect.log
+        present.is_swapping = False
+        self._go_on(present)
+
+    def _go_on(self, present: _Pass) -> None:
+        """The next segment in its place; when there is none and the cleaner is done, the end."""
+        if present.is_swapping or present.is_dropping:
+            return
+        if present.to_swap:
+            self._swap(present, present.to_swap.popleft())
+        elif present.ended is not None:
+            if not present.is_aborted:
+                self._end(present)
+            else:
+                present.is_dropping = True
+                self._outbox.add_effect(DropCleanedEffect(present.partition.log, present.order.directory))
+
+    def _swap(self, present: _Pass, cleaned: CleanedSegment) -> None:
+        log = present.partition.log
+        try:
+            effect = log.take_swap(cleaned)
+        except DiskError as error:
+            self._replicas.disk_failed(log, error)
+            effect = None
+        if effect is None:
+            self.abort(present.partition)
+        else:
+            present.is_swapping = True
+            self._outbox.add_effect(effect)
+
+    def _end(self, present: _Pass) -> None:
+        ended, log, key = present.ended, present.partition.log, present.partition.key
+        assert ended is not None
+        self._pass = None
+        log.is_being_cleaned = False
+        if present.is_aborted and ended.outcome is PassOutcome.DONE:
+            ended = replace(ended, outcome=PassOutcome.ABORTED)
+        match ended.outcome:
+            case PassOutcome.DONE:
+                log.first_dirty_offset = ended.next_dirty_offset
+                self._checkpoints.first_dirty_offset_moved(log)
+                self._deaths.pop(key, None)
+            case PassOutcome.ABORTED:
+                # What was in its way, such as a full disk, may be there for a while.
+                self._due_ms = self._now_ms + self._backoff_ms
+            case PassOutcome.UNCLEANABLE:
+                self.uncleanable[key] = ended.reason
+            case PassOutcome.DISK_ERROR:
+                assert ended.disk_error is not None
+                if self._replicas.by_log.get(log) is present.partition:
+                    self._replicas.disk_failed(log, DiskError(ended.disk_error, "clean", log.directory))
+            case _:
+                assert_never(ended.outcome)
+        topic, partition = log.topic_partition
+        before = present.before
+        self._outbox.report_pass(
+            PassReport(
+                topic,
+                partition,
+                before.first_dirty_offset,
+                before.cleanable_ratio,
+                ended,
+                self.uncleanable.get(key, ""),
+            )
+        )

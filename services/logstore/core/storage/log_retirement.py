@@ -1,0 +1,50 @@
+"""Segments on their way out of one log: out of it at once, their files by an effect when nothing else wants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from services.logstore.core.storage.effects import RetireEffect
+from services.logstore.core.storage.log_start import move_log_start
+from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX
+from services.logstore.core.storage.segment import Segment, file_name
+
+if TYPE_CHECKING:
+    from services.logstore.core.storage.log import PartitionLog
+
+
+class LogRetirement:
+    """`in_flight` is the effect that renames files."""
+
+    __slots__ = ("_log", "_waiting", "in_flight")
+
+    def __init__(self, log: PartitionLog) -> None:
+        self._log = log
+        self._waiting: list[list[str]] = []
+        self.in_flight: RetireEffect | None = None
+
+    def add(self, retired: list[Segment]) -> None:
+        """They are no longer among the log's segments. Reads under way go on with what they hold."""
+        log = self._log
+        for segment in retired:
+            segment.is_retired = True
+            snapshot = f"{log.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
+            self._waiting.append([*segment.paths, snapshot])
+        move_log_start(log, log.segments.first.base_offset)
+
+    def take(self) -> RetireEffect | None:
+        """The renames that wait; None where there are none, or others are under way."""
+        if not self._waiting or self.in_flight is not None:
+            return None
+        self.in_flight = RetireEffect(self._log, self._log.directory, self._waiting)
+        self._waiting = []
+        return self.in_flight
+
+    def done(self, effect: RetireEffect) -> None:
+        assert effect is self.in_flight
+        self.in_flight = None
+
+    def undo(self, effect: RetireEffect) -> None:
+        """There was no room for new names: what has not been renamed is tried again."""
+        self.done(effect)
+        self._waiting = effect.segments + self._waiting

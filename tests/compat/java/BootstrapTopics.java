@@ -1,0 +1,50 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.ProducerIdsRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
+import org.apache.kafka.metadata.bootstrap.BootstrapDirectory;
+import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
+
+/**
+ * Adds topics to the bootstrap.checkpoint of a formatted metadata directory, so that a new cluster begins with them
+ * under ids of our choice. The second argument is the first producer id that no producer in their logs has. Standard
+ * input has a line per partition, of a topic in order: "TOPIC TOPIC_ID PARTITION NODE_ID DIRECTORY_ID LEADER_EPOCH".
+ */
+public final class BootstrapTopics {
+    private BootstrapTopics() {
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        BootstrapDirectory directory = new BootstrapDirectory(arguments[0]);
+        BootstrapMetadata formatted = directory.read();
+        List<ApiMessageAndVersion> records = new ArrayList<>(formatted.records());
+        ProducerIdsRecord ids = new ProducerIdsRecord().setBrokerId(-1).setNextProducerId(Long.parseLong(arguments[1]));
+        records.add(new ApiMessageAndVersion(ids, (short) 0));
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ");
+            Uuid topicId = Uuid.fromString(words[1]);
+            int node = Integer.parseInt(words[3]);
+            if (words[2].equals("0")) {
+                TopicRecord topic = new TopicRecord().setName(words[0]).setTopicId(topicId);
+                records.add(new ApiMessageAndVersion(topic, (short) 0));
+            }
+            PartitionRecord partition = new PartitionRecord()
+                .setTopicId(topicId)
+                .setPartitionId(Integer.parseInt(words[2]))
+                .setReplicas(List.of(node))
+                .setIsr(List.of(node))
+                .setLeader(node)
+                .setLeaderEpoch(Integer.parseInt(words[5]))
+                .setPartitionEpoch(0)
+                .setDirectories(List.of(Uuid.fromString(words[4])));
+            records.add(new ApiMessageAndVersion(partition, (short) 1));
+        }
+        directory.writeBinaryFile(BootstrapMetadata.fromRecords(records, formatted.source()));
+    }
+}

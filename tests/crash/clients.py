@@ -1,0 +1,101 @@
+"""Producers as clients see themselves: what they have sent, what was answered, what they will send again.
+
+An idempotent producer repeats what was not answered, in order, for as long as it lives: it must end up in the log
+once. When it learns that the log has lost what it was told is there, it begins a new epoch, as KIP-360 has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.wire.record_batch import BatchHeader, Record, build_batch, parse_header, patch_offsets
+from tests.crash.truth import WINDOW_BATCHES, TrueBatch, TruePartition
+
+UNANSWERED_MAX = 5
+KEYS = 12
+
+
+@dataclass(slots=True, eq=False)
+class Sent:
+    """One batch as it leaves a client."""
+
+    records: bytes
+    header: BatchHeader
+    timestamps: tuple[int, ...]
+
+    def placed(self, base_offset: int, leader_epoch: int) -> TrueBatch:
+        """As it has to be in the log."""
+        content = bytearray(self.records)
+        patch_offsets(content, 0, base_offset, leader_epoch)
+        return TrueBatch(bytes(content), parse_header(content), self.timestamps)
+
+    def is_in(self, truth: TruePartition) -> TrueBatch | None:
+        """The batch of the log that this is a repetition of."""
+        ours = self.header
+        for batch in reversed(truth.batches):
+            theirs = batch.header
+            if (theirs.producer_id, theirs.producer_epoch) == (ours.producer_id, ours.producer_epoch) and (
+                theirs.base_sequence == ours.base_sequence and theirs.last_offset_delta == ours.last_offset_delta
+            ):
+                return batch
+        return None
+
+
+@dataclass(slots=True, eq=False)
+class Producer:
+    """Writes to one partition. The id is -1 for one that is not idempotent."""
+
+    producer_id: int
+    truth: TruePartition
+    epoch: int = 0
+    next_sequence: int = 0
+    unanswered: list[Sent] = field(default_factory=list)
+    must_repeat: bool = False
+    """A batch may have been lost: nothing new is sent before those that were not answered."""
+    batches_made: int = 0
+
+    @property
+    def is_idempotent(self) -> bool:
+        return self.producer_id >= 0
+
+    def next_batch(self, records_count: int, value_bytes: int, timestamp_ms: int, key: int) -> Sent:
+        """A batch that was never sent before; its records are a millisecond apart, and tell who made them."""
+        self.batches_made += 1
+        timestamps = tuple(timestamp_ms + index for index in range(records_count))
+        tag = f"{self.producer_id}/{self.epoch}/{self.batches_made}".encode()
+        records = [
+            Record(b"key %d" % ((key + index) % KEYS), tag + b"." * value_bytes, record_ms)
+            for index, record_ms in enumerate(timestamps)
+        ]
+        if self.is_idempotent:
+            made = build_batch(
+                records, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=self.next_sequence
+            )
+            self.next_sequence += records_count
+        else:
+            made = build_batch(records)
+        return Sent(made, parse_header(made), timestamps)
+
+    def log_was_cut(self, lost: list[TrueBatch]) -> None:
+        """A crash has taken batches. Those that were not answered will be repeated; others can't be."""
+        ours = [batch for batch in lost if batch.header.producer_id == self.producer_id]
+        if self.is_idempotent and any(batch.is_acknowledged for batch in ours):
+            self.epoch += 1
+            self.next_sequence = 0
+            self.unanswered.clear()
+
+
+def is_within_window(batch: TrueBatch, truth: TruePartition) -> bool:
+    """Whether its producer may repeat a batch."""
+    return batch in truth.produced_by(batch.header.producer_id)[-WINDOW_BATCHES:]
+
+
+def is_surely_remembered(batch: TrueBatch, truth: TruePartition) -> bool:
+    """A snapshot of producers keeps the last batch of each (Kafka's format): after a restart the four before it are
+    only known where recovery has read them, and their repetition may be refused as out of order. It never lands in
+    the log a second time.
+    """
+    produced = truth.produced_by(batch.header.producer_id)
+    if batch is produced[-1]:
+        return True
+    return is_within_window(batch, truth) and batch.base_offset >= truth.recovered_end

@@ -1,0 +1,328 @@
+"""One life of a logstore's process: `LogstoreCore` hosted as the shell hosts it, over the model disk.
+
+Effects go through two steps that the workload takes when it likes and in any order: they are carried out (the disk
+changes), and they are reported (the core hears of it). The process may end before, between and after; and within any
+operation of the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from random import Random
+
+from barnabas.channel.assembly import ReadAssembler
+from barnabas.channel.messages import (
+    Append,
+    AppendResult,
+    ExchangeRequest,
+    Hello,
+    OffsetAnswer,
+    OffsetQuery,
+    Read,
+    ReadPartition,
+    ReadPartitionResult,
+    ReadRequest,
+)
+from barnabas.cluster.messages import (
+    ControlRequest,
+    ControlResponse,
+    LeaderAndIsr,
+    StopReplica,
+    UpdateMetadata,
+)
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.ports.disk import DiskError
+from barnabas.runtime.compression import CODECS
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
+from services.logstore.core.outbox import Outgoing
+from services.logstore.core.partition import Partition
+from services.logstore.core.storage.effects import (
+    DeleteDirectoryEffect,
+    FlushEffect,
+    ReadEffect,
+    ReplaceEffect,
+    StorageEffect,
+    WriteEffect,
+    execute,
+)
+from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from tests.sim.disk_model import DiskModel, MachineStopped
+
+NODE_ID = 1
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
+CONTROLLER_EPOCH = 5
+WALL_MS = 1_700_000_000_000
+
+_EXCHANGE, _READ, _CONTROL = 1, 2, 3
+_STEPS_MAX = 5_000
+
+Written = Callable[[StorageEffect], None]
+
+
+class Life:
+    """From the opening of the log directories to whatever end comes."""
+
+    def __init__(
+        self,
+        disk: DiskModel,
+        paths: Sequence[str],
+        defaults: dict[str, str],
+        *,
+        boot_id: str,
+        unique: Callable[[], str],
+        broker_epoch: int,
+        now_ms: int,
+        written: Written,
+    ) -> None:
+        """Opens and loads, as the shell does. Raises DiskError where the shell would refuse to start.
+
+        `written` hears of every effect that the disk has carried out.
+        """
+        self.disk = disk
+        self.now_ms = now_ms
+        self.in_flight: list[StorageEffect] = []
+        self.finished: list[tuple[StorageEffect, bytes | DiskError]] = []
+        self.offline: list[str] = []
+        self.directories = [_open(disk, path, boot_id, unique) for path in paths]
+        config = TopicConfig.from_overrides(defaults)
+        assert isinstance(config, TopicConfig), config
+        self.loaded: list[OpenedPartition] = []
+        self.strays: list[OpenedPartition] = []
+        for directory in self.directories:
+            for opened in directory.load(lambda topic: config, now_ms):
+                if opened.topic_id is not None:
+                    self.loaded.append(opened)
+                    continue
+                # Without its topic id nobody can say whose records these are.
+                error = directory.set_aside(opened.topic_partition)
+                if error is not None:
+                    raise error
+                self.strays.append(opened)
+        self.core = LogstoreCore(
+            LogstoreConfig(NODE_ID, CLUSTER_ID, topic_defaults=defaults),
+            self.directories,
+            self.loaded,
+            CODECS,
+        )
+        self.core.on_registered(broker_epoch)
+        self._broker_epoch = broker_epoch
+        self._written = written
+        self._ids = count(1)
+        self._credit = 0
+        self._on_append: dict[int, Callable[[AppendResult], None]] = {}
+        self._on_offset: dict[int, Callable[[OffsetAnswer], None]] = {}
+        self._on_read: dict[int, Callable[[ReadPartitionResult], None]] = {}
+        self._assembler = ReadAssembler()
+        self._controls: list[ControlResponse] = []
+        self.core.on_exchange(_EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "crash")))
+        self.core.on_read(_READ, ReadRequest(Hello(CLUSTER_ID, "crash")))
+        self.turn()
+
+    # --- what is there ---
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return self.core.partitions
+
+    def partition(self, topic_id: bytes, number: int) -> Partition | None:
+        """A replica that is there and served."""
+        for partition in self.core.partitions:
+            if partition.key == (topic_id, number):
+                return partition if partition.online else None
+        return None
+
+    @property
+    def is_halted(self) -> bool:
+        """There is nothing left to serve: the shell ends the process."""
+        return self.core.all_directories_offline
+
+    # --- turns and effects ---
+
+    def turn(self) -> None:
+        self.core.step(self.now_ms, WALL_MS + self.now_ms)
+        self._take()
+
+    def tick(self) -> None:
+        self.core.tick(self.now_ms)
+        self._take()
+
+    def _take(self) -> None:
+        self.in_flight += self.core.take_effects()
+        outgoing = self.core.take_outgoing()
+        self.offline += [path for path, _ in outgoing.offline]
+        self._hear(outgoing)
+
+    def execute(self, choice: int) -> str:
+        """Have a worker carry out one of the effects in flight; what it was."""
+        effect = self.in_flight.pop(choice % len(self.in_flight))
+        outcome: bytes | DiskError
+        try:
+            outcome = execute(self.disk, effect)
+        except DiskError as error:
+            outcome = error
+        else:
+            self._written(effect)
+        self.finished.append((effect, outcome))
+        return f"{described(effect)}{f': {outcome}' if isinstance(outcome, DiskError) else ''}"
+
+    def report(self, choice: int) -> str:
+        """Let the core hear of one that has been carried out."""
+        effect, outcome = self.finished.pop(choice % len(self.finished))
+        self.core.on_io_done(effect, outcome)
+        self._take()
+        return described(effect)
+
+    def settle(self, chance: Random) -> None:
+        """Turns until nothing is left to be done."""
+        for _ in range(_STEPS_MAX):
+            self.turn()
+            if self.finished and (not self.in_flight or chance.random() < 0.5):
+                self.report(chance.randrange(len(self.finished)))
+            elif self.in_flight:
+                self.execute(chance.randrange(len(self.in_flight)))
+            elif not self.core.has_work:
+                return
+        raise AssertionError("the logstore never comes to rest")
+
+    def break_off(self, chance: Random) -> int:
+        """The process ends with effects in flight: not begun, done in part, or done. How many were done in part."""
+        in_part = 0
+        chance.shuffle(self.in_flight)
+        for effect in self.in_flight:
+            fate = chance.random()
+            if fate < 0.4:
+                continue
+            self.disk.interrupt_after = chance.randint(0, 8) if fate < 0.7 else None
+            try:
+                execute(self.disk, effect)
+                self._written(effect)
+            except MachineStopped:
+                in_part += 1
+            except DiskError:
+                pass
+        self.disk.interrupt_after = None
+        self.in_flight.clear()
+        return in_part
+
+    def stop_cleanly(self, chance: Random) -> list[str]:
+        """SIGTERM; the directories that had to stay without a marker."""
+        self.core.begin_stopping()
+        self.settle(chance)
+        assert self.core.is_idle
+        self.in_flight += self.core.take_closing_flushes()
+        self.settle(chance)
+        return self.core.shut_down()
+
+    # --- requests ---
+
+    def append(
+        self, topic_id: bytes, partition: int, leader_epoch: int, records: bytes, answer: Callable[[AppendResult], None]
+    ) -> bool:
+        """Hand in a batch; False when there is no credit for it now."""
+        if self._credit <= 0:
+            return False
+        self._credit -= 1
+        request_id = next(self._ids)
+        self._on_append[request_id] = answer
+        appends = [Append(request_id, topic_id, partition, leader_epoch, -1, records)]
+        self.core.on_exchange(_EXCHANGE, ExchangeRequest(appends=appends))
+        return True
+
+    def read(
+        self,
+        topic_id: bytes,
+        partition: int,
+        offset: int,
+        bytes_max: int,
+        answer: Callable[[ReadPartitionResult], None],
+    ) -> None:
+        request_id = next(self._ids)
+        self._on_read[request_id] = answer
+        asked = ReadPartition(topic_id, partition, -1, offset, bytes_max)
+        self.core.on_read(_READ, ReadRequest(reads=[Read(request_id, bytes_max, 0, [asked])]))
+
+    def query_offset(
+        self, topic_id: bytes, partition: int, timestamp: int, answer: Callable[[OffsetAnswer], None]
+    ) -> bool:
+        if self._credit <= 0:
+            return False
+        self._credit -= 1
+        request_id = next(self._ids)
+        self._on_offset[request_id] = answer
+        query = OffsetQuery(request_id, topic_id, partition, -1, 0, timestamp)
+        self.core.on_exchange(_EXCHANGE, ExchangeRequest(offset_queries=[query]))
+        return True
+
+    def command(self, body: LeaderAndIsr | StopReplica | UpdateMetadata, chance: Random) -> ControlResponse:
+        """A command of the controller, in as many turns as it takes; effects in flight go on meanwhile."""
+        request = ControlRequest(
+            next(self._ids),
+            CONTROLLER_EPOCH,
+            self._broker_epoch,
+            leader_and_isr=body if isinstance(body, LeaderAndIsr) else None,
+            stop_replica=body if isinstance(body, StopReplica) else None,
+            update_metadata=body if isinstance(body, UpdateMetadata) else None,
+        )
+        self.core.on_control(_CONTROL, request)
+        for _ in range(_STEPS_MAX):
+            self.turn()
+            if self._controls:
+                (response,) = self._controls
+                self._controls = []
+                assert response.sequence == request.sequence
+                assert response.error_code == ErrorCode.NONE
+                return response
+            if self.finished:
+                self.report(chance.randrange(len(self.finished)))
+            elif self.in_flight:
+                self.execute(chance.randrange(len(self.in_flight)))
+        raise AssertionError(f"never answered: {request}")
+
+    def _hear(self, outgoing: Outgoing) -> None:
+        assert not outgoing.closes, outgoing.closes
+        for _, response in outgoing.exchanges:
+            if response.credit is not None:
+                self._credit += response.credit.requests
+            for result in response.append_results:
+                self._on_append.pop(result.request_id)(result)
+            for answer in response.offset_answers:
+                self._on_offset.pop(answer.request_id)(answer)
+        for _, pieces in outgoing.reads:
+            for piece in pieces.pieces:
+                whole = self._assembler.take(piece)
+                if whole is not None:
+                    self._on_read.pop(whole.request_id)(whole.partitions[0])
+        self._controls += [response for _, response in outgoing.controls]
+
+
+def _open(disk: DiskModel, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:
+    directory = LogDirectory.open(
+        disk,
+        path,
+        cluster_id=CLUSTER_ID,
+        node_id=NODE_ID,
+        kernel_boot_id=boot_id,
+        new_directory_id=path.encode().ljust(16, b"0"),
+        unique_name=unique,
+    )
+    assert isinstance(directory, LogDirectory), directory
+    return directory
+
+
+def described(effect: StorageEffect) -> str:
+    match effect:
+        case WriteEffect():
+            flush = " and flushes" if effect.flush is not None else ""
+            return f"writes {effect.log.directory} up to {effect.end_offset}{flush}"
+        case FlushEffect():
+            return f"flushes {effect.log.directory} up to {effect.upto_offset}"
+        case ReadEffect():
+            return f"reads {effect.length} bytes of {effect.file.path} at {effect.position}"
+        case ReplaceEffect():
+            return f"replaces {effect.replacement.path}"
+        case DeleteDirectoryEffect():
+            return f"removes {effect.path}"
+        case _:
+            return type(effect).__name__

@@ -1,0 +1,258 @@
+"""What a workload does: one small class each, with all of its numbers in it, so that a program can be taken apart and
+run again without some of its steps.
+
+To add one: write the class, and give it a place in `tests/crash/programs.py`. Numbers that choose among what is there
+(a partition, an effect in flight) are taken modulo how many there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from barnabas.channel.messages import OffsetAnswer, ReadPartitionResult
+from barnabas.cluster.messages import StopReplica, StopReplicaPartition
+from barnabas.ports.disk import DiskErrorKind
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import iterate_headers
+from tests.crash.clients import UNANSWERED_MAX
+from tests.crash.life import WALL_MS, Life
+from tests.crash.truth import TruePartition
+from tests.crash.world import INDETERMINATE, World
+from tests.sim.disk_model import Fault
+
+MAX_TIMESTAMP = -3
+
+
+class Operation(Protocol):
+    def run(self, world: World, life: Life) -> None: ...
+
+
+def _chosen(world: World, choice: int) -> TruePartition:
+    alive = world.alive()
+    return alive[choice % len(alive)]
+
+
+@dataclass(slots=True, frozen=True)
+class AppendBatches:
+    """New batches of one producer, in one message each, all in one turn of the logstore."""
+
+    partition: int
+    producer: int
+    count: int
+    records: int
+    value_bytes: int
+    jitter_ms: int
+    key: int
+
+    def run(self, world: World, life: Life) -> None:
+        truth = _chosen(world, self.partition)
+        if life.partition(truth.topic_id, truth.partition) is None:
+            return
+        producers = [each for each in world.producers if each.truth is truth]
+        producer = producers[self.producer % len(producers)]
+        if producer.must_repeat:
+            world.repeat(producer)
+        for index in range(self.count):
+            if producer.is_idempotent and len(producer.unanswered) >= UNANSWERED_MAX:
+                break
+            timestamp_ms = WALL_MS + world.now_ms + self.jitter_ms * (index + 1)
+            sent = producer.next_batch(self.records, self.value_bytes, timestamp_ms, self.key + index)
+            if producer.is_idempotent:
+                producer.unanswered.append(sent)
+            world.note(
+                f"{truth.name}: producer {producer.producer_id} sends {self.records} records, "
+                f"sequence {sent.header.base_sequence}, for offset {truth.next_offset}"
+            )
+            world.send(producer, sent)
+        life.turn()
+
+
+@dataclass(slots=True, frozen=True)
+class RepeatUnanswered:
+    """A producer that heard nothing sends everything again, in order."""
+
+    partition: int
+    producer: int
+
+    def run(self, world: World, life: Life) -> None:
+        truth = _chosen(world, self.partition)
+        producers = [each for each in world.producers if each.truth is truth and each.unanswered]
+        if not producers:
+            return
+        world.repeat(producers[self.producer % len(producers)])
+        life.turn()
+
+
+@dataclass(slots=True, frozen=True)
+class Work:
+    """Workers carry out effects and the core hears of them, some of each."""
+
+    choice: int
+    times: int
+
+    def run(self, world: World, life: Life) -> None:
+        for index in range(self.times):
+            choice = self.choice // (index + 1)
+            if life.finished and (choice % 3 == 0 or not life.in_flight):
+                world.note(f"reported: {life.report(choice // 3)}")
+            elif life.in_flight:
+                world.note(life.execute(choice // 3))
+        life.turn()
+
+
+@dataclass(slots=True, frozen=True)
+class Settle:
+    """Everything that is due is done."""
+
+    def run(self, world: World, life: Life) -> None:
+        world.note("comes to rest")
+        life.settle(world.chance)
+
+
+@dataclass(slots=True, frozen=True)
+class Wait:
+    """Time passes."""
+
+    ms: int
+
+    def run(self, world: World, life: Life) -> None:
+        world.now_ms += self.ms
+        life.now_ms = world.now_ms
+        world.note(f"it is {world.now_ms} ms")
+        life.tick()
+        life.turn()
+
+
+@dataclass(slots=True, frozen=True)
+class NewLeaderEpoch:
+    partition: int
+
+    def run(self, world: World, life: Life) -> None:
+        truth = _chosen(world, self.partition)
+        world.note(f"{truth.name}: led under epoch {truth.leader_epoch + 1}")
+        world.lead([truth])
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteTopic:
+    """Deleted, and made again under the same name and another id."""
+
+    topic: int
+
+    def run(self, world: World, life: Life) -> None:
+        topic, _ = world.shape.topics[self.topic % len(world.shape.topics)]
+        leaving = [truth for truth in world.alive() if truth.topic == topic]
+        if any(life.partition(truth.topic_id, truth.partition) is None for truth in leaving):
+            return
+        world.note(f"deletes {topic}")
+        asked = [StopReplicaPartition(topic, truth.topic_id, truth.partition, -2, True) for truth in leaving]
+        world.forget_topic(topic)
+        response = life.command(StopReplica(asked), world.chance)
+        assert all(error.error_code == ErrorCode.KAFKA_STORAGE_ERROR for error in response.partition_errors)
+        world.note(f"makes {topic} again")
+        world.lead(world.add_missing_topics())
+
+
+@dataclass(slots=True, frozen=True)
+class ReadBack:
+    """A fetch from somewhere in the log, answered whenever its effects are done."""
+
+    partition: int
+    where: int
+    bytes_max: int
+
+    def run(self, world: World, life: Life) -> None:
+        truth = _chosen(world, self.partition)
+        partition = life.partition(truth.topic_id, truth.partition)
+        if partition is None or partition.high_watermark == partition.log.log_start_offset:
+            return
+        start = partition.log.log_start_offset
+        offset = start + self.where % (partition.high_watermark - start)
+
+        def answer(result: ReadPartitionResult) -> None:
+            if result.error_code in INDETERMINATE:
+                return
+            assert result.error_code == ErrorCode.NONE, ErrorCode(result.error_code).name
+            check_fetched(truth, offset, bytes(result.records))
+            world.hits["fetches"] += 1
+
+        life.read(truth.topic_id, truth.partition, offset, self.bytes_max, answer)
+        life.turn()
+
+
+def check_fetched(truth: TruePartition, offset: int, records: bytes) -> None:
+    """Whole batches, beginning with the one that holds `offset`, byte for byte those that were appended."""
+    headers = [(position, header) for position, header in iterate_headers(records)]
+    assert headers, f"{truth.name}: nothing is read at {offset}"
+    index = truth.holding(offset)
+    for position, header in headers:
+        batch = truth.batches[index]
+        content = records[position : position + header.size_bytes]
+        assert content == batch.content, f"{truth.name}: read {header} where {batch.header} was appended"
+        index += 1
+
+
+@dataclass(slots=True, frozen=True)
+class LookUp:
+    """ListOffsets, for a time near that of some batch, or for the largest."""
+
+    partition: int
+    where: int
+    past_ms: int
+
+    def run(self, world: World, life: Life) -> None:
+        truth = _chosen(world, self.partition)
+        partition = life.partition(truth.topic_id, truth.partition)
+        if partition is None or not truth.batches:
+            return
+        batch = truth.batches[self.where % len(truth.batches)]
+        timestamp_ms = batch.header.max_timestamp + self.past_ms
+        start = partition.log.log_start_offset
+
+        def answer(found: OffsetAnswer) -> None:
+            if found.error_code in INDETERMINATE:
+                return
+            assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code).name
+            expected = truth.first_at_or_after(timestamp_ms, start, upto_offset)
+            assert (found.timestamp, found.offset) == expected, (
+                f"{truth.name}: {timestamp_ms} is at {(found.timestamp, found.offset)}, and should be at {expected}"
+            )
+            world.hits["lookups by time"] += 1
+
+        upto_offset = partition.high_watermark
+        life.query_offset(truth.topic_id, truth.partition, timestamp_ms, answer)
+        life.turn()
+
+
+@dataclass(slots=True, frozen=True)
+class FailDisk:
+    """From now on some operation of the disk fails, once."""
+
+    operation: str
+    path_part: str
+    kind: DiskErrorKind
+    skip: int
+    written_bytes: int
+
+    def run(self, world: World, life: Life) -> None:
+        world.note(f"{self.operation} of *{self.path_part}* will fail after {self.skip}: {self.kind.value}")
+        fault = Fault(self.operation, self.path_part, self.kind, self.skip, 1, self.written_bytes)
+        world.disk.faults.append(fault)
+
+
+@dataclass(slots=True, frozen=True)
+class FillDisk:
+    """Only so much room is left."""
+
+    room_bytes: int
+
+    def run(self, world: World, life: Life) -> None:
+        world.note(f"{self.room_bytes} bytes of room are left")
+        world.disk.capacity_bytes = world.disk.used_bytes() + self.room_bytes
+
+
+@dataclass(slots=True, frozen=True)
+class MakeRoom:
+    def run(self, world: World, life: Life) -> None:
+        world.disk.capacity_bytes = None
