@@ -14,11 +14,12 @@ from enum import Enum
 from typing import Final
 
 from barnabas.cluster.config_values import ConfigKey, ConfigType, Validator, between
+from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
-_LONG, _LIST = ConfigType.LONG, ConfigType.LIST
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER = Role.GATEWAY, Role.LOGSTORE, Role.PURGATORY, Role.CONTROLLER
 _ALL: Final = (_LOGSTORE, _GATEWAY, _PURGATORY, _CONTROLLER)
 _GATEWAY_FIRST: Final = (_GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER)
@@ -58,6 +59,8 @@ def _topic_defaults() -> Iterator[BrokerKey]:
     """The keys that topics follow: a number in other units can't be changed while the broker runs, as in Kafka."""
     for topic_key in TOPIC_KEYS.values():
         for synonym in topic_key.synonyms:
+            if synonym.name in UNSUPPORTED:
+                continue
             is_same = synonym.factor == 1 and synonym.name != "log.flush.scheduler.interval.ms"
             yield BrokerKey(
                 synonym.name,
@@ -155,6 +158,28 @@ _KAFKAS: Final = (
         "How often the logs' start offsets are written down.",
         _LOGSTORE,
     ),
+    _key("log.cleaner.enable", _BOOLEAN, "Whether logs are compacted.", _LOGSTORE),
+    _key("log.cleaner.threads", _INT, "There is one cleaner, a process of its own, whatever the number.", _LOGSTORE),
+    _key("log.cleaner.backoff.ms", _LONG, "How long the cleaner rests when there is nothing to clean.", _LOGSTORE),
+    _key("log.cleaner.io.max.bytes.per.second", _DOUBLE, "What the cleaner reads and writes at most.", _LOGSTORE),
+    _key("log.cleaner.io.buffer.size", _INT, "What the cleaner reads at once.", _LOGSTORE),
+    _key("log.cleaner.dedupe.buffer.size", _LONG, "Memory for the keys of what is being cleaned.", _LOGSTORE),
+    _key("log.cleaner.io.buffer.load.factor", _DOUBLE, "How much of that memory may be used.", _LOGSTORE),
+    _key("producer.id.expiration.ms", _INT, "A producer that is silent for so long is forgotten.", _LOGSTORE),
+    _key("producer.id.expiration.check.interval.ms", _INT, "How often producers are looked through.", _LOGSTORE),
+    _key(
+        "max.incremental.fetch.session.cache.slots",
+        _INT,
+        "Incremental fetch sessions of a gateway, shared out among its processors.",
+        _GATEWAY,
+    ),
+    _key("max.request.partition.size.limit", _INT, "Partitions in an answer to DescribeTopicPartitions.", _GATEWAY),
+    _key(
+        "log.message.downconversion.enable",
+        _BOOLEAN,
+        "Whether Fetch v0 to v3 are answered in the old message formats, as Kafka 3 did.",
+        _GATEWAY,
+    ),
 )
 
 _BARNABAS: Final = (
@@ -175,6 +200,18 @@ _BARNABAS: Final = (
         "controller.silence.max.ms",
         _LONG,
         "A gateway that has not heard from a controller for so long is not ready.",
+        _GATEWAY,
+    ),
+    _key(
+        "min.incremental.fetch.session.eviction.ms",
+        _LONG,
+        "A fetch session that is younger than this is not put out for another one.",
+        _GATEWAY,
+    ),
+    _key(
+        "produce.message.upconversion.enable",
+        _BOOLEAN,
+        "Whether Produce v0 to v2 are taken, and their records converted.",
         _GATEWAY,
     ),
     _key("pod.id", _STRING, "The name of a purgatory pod in the cluster.", _PURGATORY),

@@ -58,7 +58,8 @@ class BrokerValues:
             if setting is not None and setting.is_given and setting.value is not None:
                 yield name, setting.value, ConfigSource.STATIC_BROKER
         for name in names:
-            default = self.settings[name].default if name in self.settings else BROKER_KEYS[name].default
+            known = self.settings.get(name, BROKER_KEYS.get(name))
+            default = None if known is None else known.default
             if default is not None:
                 yield name, default, ConfigSource.DEFAULT
 
@@ -120,7 +121,7 @@ def _described_broker_key(
     key: BrokerKey, value: str | None, broker: BrokerValues, wanted: Wanted, only: ConfigSource | None = None
 ) -> DescribedConfig:
     found = [
-        ConfigSynonym(name, key.is_sensitive, "" if key.is_sensitive else text, source)
+        ConfigSynonym(name, key.is_sensitive, "" if key.is_sensitive else _shown(BROKER_KEYS[name], text), source)
         for name, text, source in broker.sources(synonyms(key.name))
         if only is None or source is only
     ]

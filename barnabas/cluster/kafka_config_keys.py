@@ -14,9 +14,6 @@ _UNSUPPORTED: Final = {
         log.dir.failure.timeout.ms log.initial.task.delay.ms request.timeout.ms
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     """,
-    "DescribeTopicPartitions is not served yet": """
-        max.request.partition.size.limit
-    """,
     "SASL and delegation tokens are not served yet": """
         connection.failed.authentication.delay.ms connections.max.reauth.ms
         delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
@@ -69,15 +66,8 @@ _UNSUPPORTED: Final = {
         metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
         metadata.max.retention.bytes metadata.max.retention.ms process.roles server.max.startup.time.ms
     """,
-    "compaction is not served yet": """
-        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
-        log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.threads
-    """,
     "every log directory takes new partitions": """
         cordoned.log.dirs
-    """,
-    "fetch sessions are not served yet": """
-        max.incremental.fetch.session.cache.slots
     """,
     "groups are not served yet": """
         group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
@@ -100,6 +90,7 @@ _UNSUPPORTED: Final = {
         offsets.topic.replication.factor offsets.topic.segment.bytes
     """,
     "logstores do not replicate yet": """
+        unclean.leader.election.enable
         auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
         num.replica.alter.log.dirs.threads num.replica.fetchers replica.fetch.backoff.ms
         replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
@@ -115,9 +106,6 @@ _UNSUPPORTED: Final = {
     "only what is stable is served": """
         unstable.api.versions.enable unstable.feature.versions.enable
     """,
-    "producers are not forgotten yet": """
-        producer.id.expiration.check.interval.ms producer.id.expiration.ms
-    """,
     "purgatory is a service of its own and drops what is complete at once": """
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
         producer.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests
@@ -125,7 +113,7 @@ _UNSUPPORTED: Final = {
     "quotas and throttles are not served yet": """
         alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
         follower.replication.throttled.rate leader.replication.throttled.rate
-        log.cleaner.io.max.bytes.per.second max.connection.creation.rate quota.window.num
+         max.connection.creation.rate quota.window.num
         quota.window.size.seconds replica.alter.log.dirs.io.max.bytes.per.second
         replication.quota.window.num replication.quota.window.size.seconds
     """,
@@ -163,6 +151,7 @@ _UNSUPPORTED: Final = {
         metric.reporters principal.builder.class replica.selector.class security.providers
     """,
     "there is no tiered storage": """
+        log.local.retention.bytes log.local.retention.ms
         follower.fetch.last.tiered.offset.enable remote.fetch.max.wait.ms
         remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
         remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size
@@ -204,7 +193,7 @@ _REMOVED: Final = {
         host.name port advertised.host.name advertised.port control.plane.listener.name
     """,
     "Kafka 4 removed it: versions are negotiated, and batches are stored as they come": """
-        inter.broker.protocol.version log.message.format.version log.message.downconversion.enable
+        inter.broker.protocol.version log.message.format.version
     """,
     "Kafka 4 removed it: see log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms": """
         log.message.timestamp.difference.max.ms

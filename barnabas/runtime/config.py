@@ -4,10 +4,11 @@ A service declares a `msgspec.Struct`; its field `num_network_threads` is the ke
 `msgspec.field(name="…")`), its annotation says type and bounds (`Annotated[int, msgspec.Meta(ge=1)]`), its default the
 default. Lists are separated by commas, as Kafka's are.
 
-- A file has Java's properties syntax, in UTF-8 (a cut: Kafka's are Latin-1 with escapes, which are read too).
+- A file has Java's properties syntax, in UTF-8 (a cut: Kafka's are Latin-1 with escapes, which are read too). It may be
+  one of Kafka's, with keys of all services in it: what has no effect in this one is told in the log, a line each.
 - `BARNABAS_NUM_NETWORK_THREADS` in the environment sets a key. Names that are no key are ignored there, as Kubernetes
   puts its own into every pod (`BARNABAS_GATEWAY_SERVICE_HOST`).
-- Anywhere else an unknown key is an error that names the nearest known one: a typo must not become a default.
+- A key that nobody knows is an error that names the nearest known one: a typo must not become a default.
 """
 
 from __future__ import annotations
@@ -18,24 +19,44 @@ import os
 import re
 import sys
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
+
+from barnabas.cluster.config_description import Setting
+from barnabas.runtime.kafka_properties import Notice, sort_out, why_not_here
+from barnabas.runtime.logs import get_logger
+from barnabas.runtime.properties import parse_properties
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 _ENVIRONMENT_PREFIX: Final = "BARNABAS_"
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPED: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+_log = get_logger("config")
 
 
 class ConfigError(ValueError):
     """One line that names the key, the value and what is allowed."""
 
 
-def load_config(struct_type: type[S], argv: Sequence[str], *, program: str) -> S:
+@dataclass(slots=True, frozen=True)
+class Loaded(Generic[S]):
+    """A service's configuration; each key as it started; and what its files say in vain, for the log."""
+
+    config: S
+    settings: dict[str, Setting]
+    notices: list[Notice]
+
+    def log_notices(self) -> None:
+        """A warning for each key without effect: call it when the log is configured."""
+        for notice in self.notices:
+            _log.warning("a key has no effect", key=notice.key, reason=notice.reason, limit_key=notice.key)
+
+
+def load_config(struct_type: type[S], argv: Sequence[str], *, program: str) -> Loaded[S]:
     """The configuration of `program` by its arguments (`--config FILE`, `--set KEY=VALUE`) and environment.
 
     On an error one line goes to standard error and the process exits with 2.
@@ -43,11 +64,15 @@ def load_config(struct_type: type[S], argv: Sequence[str], *, program: str) -> S
     try:
         arguments = _parser(struct_type, program).parse_args(argv)
         values: dict[str, tuple[str, str]] = {}
+        notices: list[Notice] = []
         for path in arguments.config:
-            values |= {key: (value, path) for key, value in _read_file(path).items()}
+            useful, without_effect = sort_out(_read_file(path), _fields_by_key(struct_type))
+            values |= {key: (value, path) for key, value in useful.items()}
+            notices += without_effect
         values |= _from_environment(struct_type, os.environ)
         values |= dict(_assignment(text) for text in arguments.set)
-        return build_config(struct_type, values)
+        config = build_config(struct_type, values)
+        return Loaded(config, settings_of(config, values.keys()), notices)
     except ConfigError as error:
         print(f"{program}: {error}", file=sys.stderr)
         sys.exit(2)
@@ -60,9 +85,7 @@ def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) ->
     for key, (text, origin) in values.items():
         field = fields.get(key)
         if field is None:
-            nearest = difflib.get_close_matches(key, fields, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            raise ConfigError(f"unknown key {key} ({origin}){hint}")
+            raise ConfigError(f"unknown key {key} ({origin}){_hint(key, fields)}")
         converted[field.name] = _convert(key, text, field.type, origin)
     for key, field in fields.items():
         if field.required and field.name not in converted:
@@ -74,43 +97,22 @@ def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) ->
         raise ConfigError(str(error)) from error
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties syntax: comments by `#` or `!`; `=`, `:` or blanks after the key; a last `\\` goes on below."""
-    properties: dict[str, str] = {}
-    for line in _logical_lines(text):
-        position = 0
-        while position < len(line) and line[position] not in "=: \t\f":
-            position += 2 if line[position] == "\\" else 1
-        key, rest = line[:position], line[position:].lstrip(" \t\f")
-        if rest[:1] in ("=", ":"):
-            rest = rest[1:].lstrip(" \t\f")
-        properties[_unescape(key)] = _unescape(rest)
-    return properties
+def settings_of(config: msgspec.Struct, given: Collection[str]) -> dict[str, Setting]:
+    """Each key as text, and the keys in `given` as such; what is empty by default is unset."""
+    settings: dict[str, Setting] = {}
+    for key, field in _fields_by_key(type(config)).items():
+        value = _text(getattr(config, field.name))
+        default = None if field.required else _text(_default(field)) or None
+        settings[key] = Setting(value if key in given else value or None, default, key in given)
+    return settings
 
 
-def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blanks, joined where they go on."""
-    joined = ""
-    for line in re.split(r"\r\n|\n|\r", text):
-        natural = line.lstrip(" \t\f")
-        if not joined and (not natural or natural[0] in "#!"):
-            continue
-        joined += natural
-        if (len(joined) - len(joined.rstrip("\\"))) % 2:
-            joined = joined[:-1]
-            continue
-        yield joined
-        joined = ""
-    if joined:
-        yield joined
-
-
-def _unescape(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        escape = match[1]
-        return chr(int(escape[1:], 16)) if len(escape) == 5 else _ESCAPED.get(escape, escape)
-
-    return _ESCAPE.sub(replace, text)
+def _hint(key: str, fields: Collection[str]) -> str:
+    reason = why_not_here(key)
+    if reason is not None:
+        return f": {reason}"
+    nearest = difflib.get_close_matches(key, fields, n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def _read_file(path: str) -> dict[str, str]:
@@ -194,11 +196,21 @@ def _parser(struct_type: type[msgspec.Struct], program: str) -> argparse.Argumen
 
 
 def _shown(field: msgspec.structs.FieldInfo) -> str:
-    default = field.default_factory() if field.default is msgspec.NODEFAULT else field.default
-    match default:
+    return _text(_default(field)) or ""
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    return field.default_factory() if field.default is msgspec.NODEFAULT else field.default
+
+
+def _text(value: Any) -> str | None:
+    """As it would be in a file; None is unset."""
+    match value:
+        case None:
+            return None
         case bool():
-            return str(default).lower()
+            return str(value).lower()
         case list() | tuple():
-            return ",".join(map(str, default))
+            return ",".join(map(str, value))
         case _:
-            return str(default)
+            return str(value)

@@ -102,6 +102,13 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
+    def latest_timestamp(self) -> int:
+        """The largest timestamp that a record in it has. One that compaction left empty keeps its `max_timestamp`, which
+        is no record's any more.
+        """
+        return self.max_timestamp if self.records_count else NO_TIMESTAMP
+
+    @property
     def compression(self) -> int:
         """A `Compression`, or one of the numbers 5 to 7 that have no codec."""
         return self.attributes & _COMPRESSION_MASK

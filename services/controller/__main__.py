@@ -98,8 +98,10 @@ async def _keep_registered(registration: Registration) -> None:
 
 
 def main() -> None:
-    config = load_config(ControllerConfig, sys.argv[1:], program="barnabas-controller")
+    loaded = load_config(ControllerConfig, sys.argv[1:], program="barnabas-controller")
+    config = loaded.config
     configure_logging("controller", config.log_level, config.log_format)
+    loaded.log_notices()
     try:
         asyncio.run(run(config))
     except* (IdentityTaken, OSError) as refused:

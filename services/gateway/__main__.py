@@ -19,11 +19,12 @@ _log = get_logger("gateway")
 
 
 def main() -> None:
-    properties = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
-    configure_logging("gateway", properties.log_level, properties.log_format)
+    loaded = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
+    configure_logging("gateway", loaded.config.log_level, loaded.config.log_format)
+    loaded.log_notices()
 
     async def serve(stopping: asyncio.Event) -> None:
-        gateway = Gateway(properties)
+        gateway = Gateway(loaded)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, gateway)
         await gateway.run(stopping)
 
@@ -34,13 +35,13 @@ def main() -> None:
 
 
 def _reload(gateway: Gateway) -> None:
-    """SIGHUP: `num.network.threads` is read again; a file with errors changes nothing."""
+    """SIGHUP: the number of processors and the limits of connections are read again; errors change nothing."""
     try:
-        properties = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
+        loaded = load_config(GatewayProperties, sys.argv[1:], program=PROGRAM)
     except SystemExit:
         _log.error("the configuration is not valid: nothing was changed")
         return
-    gateway.resize(properties.num_network_threads)
+    gateway.reload(loaded.config)
 
 
 if __name__ == "__main__":

@@ -20,15 +20,16 @@ PROGRAM = "barnabas-logstore"
 
 
 def main() -> None:
-    settings = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
-    configure_logging("logstore", settings.log_level, settings.log_format)
+    loaded = load_config(LogstoreSettings, sys.argv[1:], program=PROGRAM)
+    configure_logging("logstore", loaded.config.log_level, loaded.config.log_format)
+    loaded.log_notices()
     keep_large_buffers()
     # Logs and indexes live long and have no cycles; a full collection over them would stop the data path.
     gc.freeze()
     gc.set_threshold(10_000, 20, 1_000)
 
     async def serve(stopping: asyncio.Event) -> None:
-        await LogstoreNode(settings).run(stopping)
+        await LogstoreNode(loaded).run(stopping)
 
     try:
         run_until_signal(serve)

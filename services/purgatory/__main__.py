@@ -84,8 +84,10 @@ async def serve(config: PurgatoryConfig) -> None:
 
 
 def main() -> None:
-    config = load_config(PurgatoryConfig, sys.argv[1:], program="barnabas-purgatory")
+    loaded = load_config(PurgatoryConfig, sys.argv[1:], program="barnabas-purgatory")
+    config = loaded.config
     configure_logging("purgatory", config.log_level, config.log_format)
+    loaded.log_notices()
     # Entries leave no cycles behind, and a full collection over a million of them would be taken for death by peers.
     gc.freeze()
     gc.set_threshold(10_000, 20, 1_000)

@@ -121,7 +121,7 @@ class Consumer:
         self._session_id = self._epoch = 0
 
     def key(self, name: str, partition: int) -> Key:
-        topic_id = self.cluster.ids.get(name, b"absent".ljust(16)) if self.version == BY_ID else b""
+        topic_id = self.cluster.ids.get(name, f"absent {name}".encode().ljust(16)) if self.version == BY_ID else b""
         return (name, topic_id, partition)
 
     def poll(self, max_wait_ms: int, *, is_answer_lost: bool = False) -> None:

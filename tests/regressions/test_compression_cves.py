@@ -10,8 +10,14 @@ import tracemalloc
 import cramjam
 import pytest
 
-from barnabas.runtime.compression import decompress
-from barnabas.wire.record_batch import Compression
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.runtime.compression import CODECS, decompress
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.message_set import encode_message
+from barnabas.wire.record_batch import Compression, Record, assemble_batch, build_batch, parse_header
+from services.gateway.core.up_conversion import Refusal as UpRefusal
+from services.gateway.core.up_conversion import up_convert
+from services.logstore.core.storage.batch_opening import Refusal, open_batch
 
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 BLOCK = bytes(cramjam.snappy.compress_raw(b"content"))
@@ -58,3 +64,20 @@ BOMBS = {
 def test_cve_2026_111073_a_bomb_takes_no_more_memory_than_its_limit_allows(codec: Compression) -> None:
     limit = 1 << 20
     assert peak_bytes(codec, BOMBS[codec], limit) < 4 * limit
+
+
+def test_cve_2026_111073_a_bomb_that_a_topic_wants_opened_is_refused() -> None:
+    for codec, payload in BOMBS.items():
+        header = parse_header(build_batch([Record(b"k", b"v", 5)])).with_compression(codec)
+        config = TopicConfig(cleanup_policy="compact", max_message_bytes=1 << 30)
+        outcome = open_batch(memoryview(assemble_batch(header, payload)), "t-0", config, 5, CODECS)
+        assert isinstance(outcome, Refusal)
+        assert outcome.error is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4], ids=lambda codec: codec.name)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_cve_2026_111073_a_bomb_in_an_old_format_is_refused(codec: Compression, magic: int) -> None:
+    outcome = up_convert(encode_message(0, magic, None, BOMBS[codec], compression=codec), CODECS)
+    assert isinstance(outcome, UpRefusal)
+    assert outcome.error is ErrorCode.INVALID_RECORD

@@ -22,6 +22,11 @@ class ConnectionQuota:
         self._connections = 0
         self._by_address: dict[str, int] = {}
 
+    def limit(self, connections_max: int, connections_per_ip_max: int) -> None:
+        """Other limits from now on. Nobody who is in is sent away."""
+        self._connections_max = connections_max
+        self._connections_per_ip_max = connections_per_ip_max
+
     def is_full(self) -> bool:
         """True: leave further connections in the listener's backlog until one has closed (KIP-402)."""
         return self._connections >= self._connections_max

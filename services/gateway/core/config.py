@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+
+from barnabas.cluster.config_description import Setting
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
@@ -65,7 +68,7 @@ class GatewayConfig:
     fetch_session_slots: int = 1_000
     """Incremental fetch sessions: this processor's share of `max.incremental.fetch.session.cache.slots`."""
     fetch_session_partitions_max: int = 200_000
-    """Partitions in all of these sessions together, some 400 bytes each."""
+    """Partitions in all of these sessions together, some 330 bytes each."""
     fetch_session_eviction_ms: int = 120_000
     """`min.incremental.fetch.session.eviction.ms`: unused for longer, a session makes room for any other."""
     fetch_wait_ms_max: int = 5_000
@@ -90,6 +93,9 @@ class GatewayConfig:
     """Between two questions to a leader (or two reads) while no purgatory pod can hold a wait."""
     topic_creation_wait_ms_max: int = 5_000
     """How long Metadata waits for topics that it creates."""
+
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    """By broker key as the gateway started: how it describes brokers, each of which it serves."""
 
     listeners_by_name: dict[str, Listener] = field(init=False)
 

@@ -134,8 +134,8 @@ def _records(header: BatchHeader, payload: Buffer) -> Iterator[tuple[int, int, B
         payload, header.records_count
     ):
         timestamp_ms = base_timestamp + timestamp_delta if append_time_ms is None else append_time_ms
-        if not -1 <= timestamp_ms <= _TIMESTAMP_MS_MAX:
-            raise MalformedFrame(f"a record with the timestamp {timestamp_ms}")
+        if not -1 <= timestamp_ms <= _TIMESTAMP_MS_MAX or not 0 <= offset_delta <= header.last_offset_delta:
+            raise MalformedFrame(f"a record with the timestamp {timestamp_ms} and the offset delta {offset_delta}")
         yield (
             base_offset + offset_delta,
             timestamp_ms,

@@ -354,7 +354,8 @@ class PendingFetch(Slot):
             self.session = session
         is_incremental = session is not None and not self.begins_session
         told = [target for target in candidates if target.has_news()] if is_incremental else list(candidates)
-        self._leave_session()
+        if session is not None or self.wait is not None:
+            self._leave_session()
         response = make_response(processor, self.connection.context, told, self.isolation_level)
         if session is not None:
             response.session_id = session.session_id

@@ -23,19 +23,16 @@ def make_response(
     by_topic: dict[tuple[str, bytes], FetchableTopicResponse] = {}
     leaders: dict[int, None] = {}
     for target in told:
-        topic = by_topic.get((target.topic, target.topic_id))
+        key = (target.topic, target.topic_id)
+        topic = by_topic.get(key)
         if topic is None:
-            topic = FetchableTopicResponse(target.topic, target.topic_id)
-            by_topic[target.topic, target.topic_id] = topic
-        topic.partitions.append(target.answer(reads_committed=reads_committed))
+            topic = by_topic[key] = FetchableTopicResponse(target.topic, target.topic_id, [])
+        topic.partitions.append(target.answer(reads_committed))
         if target.current_leader is not None:
             leaders[target.current_leader.leader_id] = None
-    addresses = [processor.address_of(leader_id, context) for leader_id in leaders]
-    return FetchResponse(
-        responses=list(by_topic.values()),
-        node_endpoints=[
-            NodeEndpoint(address.node_id, address.host, address.port, address.rack)
-            for address in addresses
-            if address is not None
-        ],
-    )
+    response = FetchResponse(responses=list(by_topic.values()))
+    for leader_id in leaders:
+        address = processor.address_of(leader_id, context)
+        if address is not None:
+            response.node_endpoints.append(NodeEndpoint(address.node_id, address.host, address.port, address.rack))
+    return response

@@ -40,8 +40,10 @@ class FetchTarget(ReadPartition):
 
     def __init__(self, topic: str, topic_id: bytes, asked: FetchPartition) -> None:
         """`topic` is empty while only the id is known (v13), the id of no meaning while only the name is."""
-        super().__init__(topic_id, asked.partition, NO_EPOCH, 0, 0)
         self.topic = topic
+        self.topic_id = topic_id
+        self.partition = asked.partition
+        self.update(asked)
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.fetch_position = -1
@@ -56,7 +58,6 @@ class FetchTarget(ReadPartition):
         """In the session's last answer that had this partition; likewise the next two."""
         self.told_last_stable_offset = UNKNOWN_OFFSET
         self.told_log_start_offset = UNKNOWN_OFFSET
-        self.update(asked)
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -102,7 +103,7 @@ class FetchTarget(ReadPartition):
         self.told_last_stable_offset = self.last_stable_offset
         self.told_log_start_offset = self.log_start_offset
 
-    def answer(self, *, reads_committed: bool) -> PartitionData:
+    def answer(self, reads_committed: bool) -> PartitionData:
         """Its part of the response."""
         return PartitionData(
             self.partition,
@@ -110,9 +111,12 @@ class FetchTarget(ReadPartition):
             self.high_watermark,
             self.last_stable_offset,
             self.log_start_offset,
-            current_leader=self.current_leader,
-            aborted_transactions=[] if reads_committed else None,
-            records=self.records,
+            None,
+            self.current_leader,
+            None,
+            [] if reads_committed else None,
+            -1,
+            self.records,
         )
 
 

@@ -65,6 +65,12 @@ class Acceptor:
                 if self._is_reading:
                     self._loop.add_reader(bound, self._accept, name, bound)
 
+    def limit(self, connections_max: int, connections_per_ip_max: int) -> None:
+        """Other limits from now on."""
+        self._quota.limit(connections_max, connections_per_ip_max)
+        if not self._quota.is_full():
+            self._read()
+
     def connection_closed(self, address: str) -> None:
         self._quota.release(address)
         if self._processors is not None and not self._is_reading:

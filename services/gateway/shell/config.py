@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
 
+from barnabas.cluster.config_description import Setting
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
@@ -21,7 +24,7 @@ _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are bytes, times are ms."""
 
-    gateway_id: str
+    gateway_id: str = "gateway-0"
     # "NAME://host:port", comma separated; the port is the bootstrap port of that listener.
     listeners: list[str] = msgspec.field(default_factory=lambda: ["PLAINTEXT://127.0.0.1:9092"])
     # "NAME:PROTOCOL", comma separated: needed for names that are no protocol. PLAINTEXT is all there is yet.
@@ -72,8 +75,8 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         for name, _, _ in bound:
             _check_protocol(name, protocols.get(name))
         for name, host, _ in bound:
-            if host in ("0.0.0.0", "", "[::]") and name not in self._advertised():
-                raise ValueError(f"advertised.listeners is needed for {name}: clients can't connect to {host or '*'}")
+            if host in ("0.0.0.0", "[::]") and name not in self._advertised():
+                raise ValueError(f"advertised.listeners is needed for {name}: clients can't connect to {host}")
         for name in self._advertised():
             if name not in {each for each, _, _ in bound}:
                 raise ValueError(f"advertised.listeners names {name}, which is not in listeners")
@@ -86,12 +89,13 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         """(name, host, port) of each listener, to be bound."""
         return [_parse_listener("listeners", text) for text in self.listeners]
 
-    def core_config(self, bound_ports: dict[str, int]) -> GatewayConfig:
-        """The core's part, once the listeners are bound."""
+    def core_config(self, bound_ports: dict[str, int], settings: Mapping[str, Setting] | None = None) -> GatewayConfig:
+        """The core's part, once the listeners are bound; `settings` by key, to describe brokers by."""
         advertised = self._advertised()
         listeners = []
         for name, host, _ in self.bound_listeners():
-            told_host, told_port = advertised.get(name, (host, bound_ports[name]))
+            # As Kafka: a listener without a host is on all addresses, and told by the machine's own name.
+            told_host, told_port = advertised.get(name, (host or socket.getfqdn(), bound_ports[name]))
             listeners.append(Listener(name, host, bound_ports[name], told_host.strip("[]"), told_port))
         return GatewayConfig(
             gateway_id=self.gateway_id,
@@ -110,6 +114,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             produce_up_conversion=self.produce_message_upconversion_enable,
             fetch_down_conversion=self.log_message_downconversion_enable,
             fetch_memory_bytes=self.queued_max_response_bytes,
+            settings=settings or {},
         )
 
 

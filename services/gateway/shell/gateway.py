@@ -9,6 +9,7 @@ from typing import assert_never
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import GatewayRegistration, Keys, Role
 from barnabas.cluster.messages import (
+    ALL_BROKERS,
     AllocateProducerIdsRequest,
     AlterConfigsRequest,
     CreatePartitionsRequest,
@@ -17,6 +18,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.config import Loaded
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.registration import Registration
@@ -33,8 +35,9 @@ _STOP_GRACE_MS = 500
 
 
 class Gateway:
-    def __init__(self, properties: GatewayProperties) -> None:
+    def __init__(self, loaded: Loaded[GatewayProperties]) -> None:
         """Binds the bootstrap ports. Raises OSError that names the address."""
+        properties = loaded.config
         self._properties = properties
         self._keys = Keys(properties.etcd_prefix)
         self._etcd = properties.etcd_client()
@@ -43,12 +46,14 @@ class Gateway:
         self._acceptor = Acceptor(properties)
         self._processors = Processors(
             properties,
+            loaded.settings,
             self._acceptor.bound_ports,
             self._image,
             self._ask_controller,
             self._applied,
             self._acceptor.connection_closed,
         )
+        self._wanted_processors = 0
         self._is_accepting = False
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -68,7 +73,7 @@ class Gateway:
             new_incarnation=lambda: uuid.uuid4().hex,
             ttl_ms=properties.lease_ttl_ms,
         )
-        self._processors.resize(properties.num_network_threads)
+        self._follow_dynamic_configs()
 
         async def live() -> None:
             await registration.start()
@@ -95,10 +100,24 @@ class Gateway:
         if isinstance(failure, Exception):
             raise failure
 
-    def resize(self, processors: int) -> None:
-        """Have so many processors from now on."""
-        _log.info("processors", wanted=processors)
-        self._processors.resize(processors)
+    def reload(self, properties: GatewayProperties) -> None:
+        """`num.network.threads` and the limits of connections may be other ones from now on."""
+        self._properties = properties
+        self._follow_dynamic_configs()
+
+    def _follow_dynamic_configs(self) -> None:
+        """What the cluster says of all gateways goes before what this one was started with."""
+        given = self._image.broker_configs.get(ALL_BROKERS, {})
+        properties = self._properties
+        self._acceptor.limit(
+            int(given.get("max.connections", properties.max_connections)),
+            int(given.get("max.connections.per.ip", properties.max_connections_per_ip)),
+        )
+        processors = int(given.get("num.network.threads", properties.num_network_threads))
+        if processors != self._wanted_processors:
+            self._wanted_processors = processors
+            _log.info("processors", wanted=processors)
+            self._processors.resize(processors)
 
     def _describe(self, incarnation: str, ops_address: str) -> GatewayRegistration:
         config = self._properties.core_config(self._acceptor.bound_ports)
@@ -109,6 +128,7 @@ class Gateway:
         """Brokers' ports are open before any client is told of them."""
         if self._image.apply(update):
             self._acceptor.add_brokers(self._image.brokers)
+            self._follow_dynamic_configs()
             self._processors.metadata_updated(update)
 
     def _applied(self, revision: int) -> None:

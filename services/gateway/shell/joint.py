@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 from google.protobuf.message import Message
 
+from barnabas.cluster.config_description import Setting
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -53,6 +54,8 @@ class ProcessorSettings(msgspec.Struct):
     index: int
     properties: GatewayProperties
     bound_ports: dict[str, int]
+    settings: dict[str, Setting] = {}
+    """The properties by key, and which were given: how brokers are described."""
 
 
 class Accepted(msgspec.Struct):

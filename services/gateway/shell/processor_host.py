@@ -35,7 +35,7 @@ class ProcessorHost:
 
     def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
-        self._core = Processor(properties.core_config(settings.bound_ports), _new_session_id)
+        self._core = Processor(properties.core_config(settings.bound_ports, settings.settings), _new_session_id)
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket] = {}

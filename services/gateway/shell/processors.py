@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from barnabas.cluster.config_description import Setting
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
 from barnabas.runtime.logs import get_logger
@@ -50,6 +51,7 @@ class Processors:
     def __init__(
         self,
         properties: GatewayProperties,
+        settings: dict[str, Setting],
         bound_ports: dict[str, int],
         image: ClusterImage,
         ask_controller: Callable[[ControllerRequest], Awaitable[ControllerAnswer | None]],
@@ -58,6 +60,7 @@ class Processors:
     ) -> None:
         """`on_applied(revision)`: every processor answers by it; `on_closed(address)`: a connection is gone."""
         self._properties = properties
+        self._settings = settings
         self._bound_ports = bound_ports
         self._image = image
         self._ask_controller = ask_controller
@@ -99,7 +102,7 @@ class Processors:
         child = spawn("services.gateway.processor", on_message=on_message, on_exit=on_exit, on_silence=on_silence)
         processor = _Processor(index, child, self._loop.time())
         self._by_index[index] = processor
-        settings = joint.ProcessorSettings(index, self._properties, self._bound_ports)
+        settings = joint.ProcessorSettings(index, self._properties, self._bound_ports, self._settings)
         child.messages.send(joint.SETTINGS, msgspec.json.encode(settings))
         if self._image.revision >= 0:
             child.messages.send(joint.METADATA, joint.encode_metadata(full_update(self._image)))

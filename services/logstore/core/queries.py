@@ -17,8 +17,9 @@ from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.reads import READ_COMMITTED
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.batch_search import OffsetAtTimestamp
 from services.logstore.core.storage.effects import FindRecordEffect
-from services.logstore.core.storage.timestamp_lookup import LATEST, LookupEffect, TimestampLookup
+from services.logstore.core.storage.timestamp_lookup import LATEST, MAX_TIMESTAMP, LookupEffect, TimestampLookup
 from services.logstore.core.streams import ExchangeStream
 
 # Each may hold 64 MiB of an opened batch, and a worker for long: writes and reads must find workers beside them.
@@ -30,9 +31,11 @@ class _PendingQuery:
     """A query that reads and opens batches to find its answer."""
 
     stream: ExchangeStream
-    request_id: int
+    query: OffsetQuery
     partition: Partition
     lookup: TimestampLookup
+    absent: ErrorCode
+    """The answer when nothing is found."""
 
 
 class Queries:
@@ -61,7 +64,8 @@ class Queries:
             self._refuse(stream, query.request_id, self._replicas.error_of_absent(query.topic_id, query.partition))
             return
         error = partition.check_leader_epoch(query.current_leader_epoch)
-        if not error and query.timestamp == LATEST and not partition.knows_latest_offset():
+        is_unknown = not partition.knows_latest_offset()
+        if not error and query.timestamp == LATEST and is_unknown:
             error = ErrorCode.OFFSET_NOT_AVAILABLE
         if error:
             self._refuse(stream, query.request_id, error)
@@ -69,22 +73,21 @@ class Queries:
         only_stable = query.isolation_level == READ_COMMITTED
         upto_offset = partition.last_stable_offset if only_stable else partition.high_watermark
         lookup = partition.log.lookup_timestamp(query.timestamp, upto_offset, self._decompress)
-        self._go_on(_PendingQuery(stream, query.request_id, partition, lookup), None)
+        # What is not found may be there all the same, between the high watermark and the start of this epoch.
+        is_search = query.timestamp >= 0 or query.timestamp == MAX_TIMESTAMP
+        absent = ErrorCode.OFFSET_NOT_AVAILABLE if is_search and is_unknown else ErrorCode.NONE
+        self._go_on(_PendingQuery(stream, query, partition, lookup, absent), None)
 
     def _go_on(self, pending: _PendingQuery, data: bytes | None) -> None:
         """Take a lookup to its next effect, or to its end. A generator begins by being sent None."""
         try:
             effect = next(pending.lookup) if data is None else pending.lookup.send(data)
         except StopIteration as end:
-            found = end.value
-            self._answer(
-                pending.stream,
-                OffsetAnswer(pending.request_id, ErrorCode.NONE, found.timestamp_ms, found.offset, found.leader_epoch),
-            )
+            self._answer(pending.stream, _answer_of(pending, end.value))
             return
         except DiskError as error:
             self._replicas.disk_failed(pending.partition.log, error)
-            self._refuse(pending.stream, pending.request_id, ErrorCode.KAFKA_STORAGE_ERROR)
+            self._refuse(pending.stream, pending.query.request_id, ErrorCode.KAFKA_STORAGE_ERROR)
             return
         self._pending[effect] = pending
         if isinstance(effect, FindRecordEffect):
@@ -116,7 +119,7 @@ class Queries:
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         for effect in [effect for effect, pending in self._pending.items() if pending.partition is partition]:
             pending = self._pending.pop(effect)
-            self._refuse(pending.stream, pending.request_id, error)
+            self._refuse(pending.stream, pending.query.request_id, error)
 
     def _refuse(self, stream: ExchangeStream, request_id: int, error: ErrorCode) -> None:
         self._answer(stream, OffsetAnswer(request_id, error))
@@ -124,3 +127,13 @@ class Queries:
     def _answer(self, stream: ExchangeStream, answer: OffsetAnswer) -> None:
         stream.requests_handled += 1
         self._outbox.exchange_response(stream).offset_answers.append(answer)
+
+
+def _answer_of(pending: _PendingQuery, found: OffsetAtTimestamp) -> OffsetAnswer:
+    request_id = pending.query.request_id
+    if found.offset < 0 and pending.absent:
+        return OffsetAnswer(request_id, pending.absent)
+    # What comes at the latest offset will be of the present epoch, whatever the records before it are of.
+    is_latest = pending.query.timestamp == LATEST
+    leader_epoch = pending.partition.leader_epoch if is_latest else found.leader_epoch
+    return OffsetAnswer(request_id, ErrorCode.NONE, found.timestamp_ms, found.offset, leader_epoch)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 
 import msgspec
 
+from barnabas.cluster.broker_config_keys import BROKER_KEYS, topic_defaults
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.runtime.config import settings_of
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 
@@ -20,7 +23,9 @@ HOUR_MS = 60 * MINUTE_MS
 class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`. The `log.*` keys are defaults that a topic may override by its own."""
 
-    node_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+    # One is needed; node.id counts where both are set.
+    node_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = -1
+    broker_id: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
     # At least one, by either key; log.dirs counts where both are set, as in Kafka.
     log_dirs: list[str] = msgspec.field(default_factory=list)
     log_dir: str = ""
@@ -80,6 +85,9 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     log_message_timestamp_before_max_ms: Milliseconds = 2**63 - 1
     log_message_timestamp_after_max_ms: Milliseconds = 60 * 60 * 1000
     compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"] = "producer"
+    compression_gzip_level: Annotated[int, msgspec.Meta(ge=-1, le=9)] = -1
+    compression_lz4_level: Annotated[int, msgspec.Meta(ge=1, le=17)] = 9
+    compression_zstd_level: Annotated[int, msgspec.Meta(ge=-131072, le=22)] = 3
     message_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 + 12
     min_insync_replicas: Count = 1
 
@@ -92,6 +100,9 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.node_id = self.broker_id = self.node_id if self.node_id >= 0 else self.broker_id
+        if self.node_id < 0:
+            raise ValueError("node.id is not set and has no default")
         host, port = _split("listeners", self.listeners)
         if self.control_listeners:
             _split("control.listeners", self.control_listeners)
@@ -102,8 +113,7 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         self.log_dirs = self.log_dirs or [path.strip() for path in self.log_dir.split(",") if path.strip()]
         if not self.log_dirs:
             raise ValueError("log.dirs is not set and has no default")
-        if any(not path.startswith("/") for path in self.log_dirs):
-            raise ValueError(f"log.dirs={','.join(self.log_dirs)}: paths must be absolute")
+        self.log_dirs = [os.path.abspath(path) for path in self.log_dirs]
         if len(set(self.log_dirs)) < len(self.log_dirs):
             raise ValueError(f"log.dirs={','.join(self.log_dirs)}: a path is there twice")
         if not self.control_listeners:
@@ -114,38 +124,8 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
 
     def topic_defaults(self) -> dict[str, str]:
         """The settings that topics get unless they have their own, by topics' names for them."""
-        flush_ms = self.log_flush_scheduler_interval_ms
-        settings = {
-            "segment.bytes": self.log_segment_bytes,
-            "segment.ms": _finest(self.log_roll_ms, self.log_roll_hours * HOUR_MS),
-            "segment.jitter.ms": _finest(self.log_roll_jitter_ms, self.log_roll_jitter_hours * HOUR_MS),
-            "preallocate": str(self.log_preallocate).lower(),
-            "flush.messages": self.log_flush_interval_messages,
-            "flush.ms": _finest(self.log_flush_interval_ms, flush_ms),
-            "index.interval.bytes": self.log_index_interval_bytes,
-            "segment.index.bytes": self.log_index_size_max_bytes,
-            "retention.ms": self._retention_ms(),
-            "retention.bytes": self.log_retention_bytes,
-            "cleanup.policy": self.log_cleanup_policy,
-            "min.cleanable.dirty.ratio": self.log_cleaner_min_cleanable_ratio,
-            "delete.retention.ms": self.log_cleaner_delete_retention_ms,
-            "min.compaction.lag.ms": self.log_cleaner_min_compaction_lag_ms,
-            "max.compaction.lag.ms": self.log_cleaner_max_compaction_lag_ms,
-            "file.delete.delay.ms": self.log_segment_delete_delay_ms,
-            "message.timestamp.type": self.log_message_timestamp_type,
-            "message.timestamp.before.max.ms": self.log_message_timestamp_before_max_ms,
-            "message.timestamp.after.max.ms": self.log_message_timestamp_after_max_ms,
-            "compression.type": self.compression_type,
-            "max.message.bytes": self.message_max_bytes,
-            "min.insync.replicas": self.min_insync_replicas,
-        }
-        return {name: str(value) for name, value in settings.items()}
-
-    def _retention_ms(self) -> int:
-        minutes = self.log_retention_minutes
-        coarser_ms = self.log_retention_hours * HOUR_MS if minutes is None else minutes * MINUTE_MS
-        # -1 hours are for ever, too.
-        return max(_finest(self.log_retention_ms, coarser_ms), -1)
+        texts = {key: setting.value for key, setting in settings_of(self, BROKER_KEYS).items()}
+        return topic_defaults({key: text for key, text in texts.items() if text is not None})
 
     def data_address(self, bound_port: int) -> str:
         """What gateways and purgatory pods connect to, once the listener is bound."""
@@ -155,10 +135,6 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         """What the controller connects to."""
         told = self.advertised_listeners or self.control_listeners
         return f"{told.rpartition(':')[0]}:{bound_port}"
-
-
-def _finest(value_ms: int | None, otherwise_ms: int) -> int:
-    return otherwise_ms if value_ms is None else value_ms
 
 
 def _split(key: str, address: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Rol
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.compression import CODECS
+from barnabas.runtime.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.registration import Registration
@@ -48,9 +49,11 @@ _log = get_logger("logstore")
 
 
 class LogstoreNode:
-    def __init__(self, settings: LogstoreSettings) -> None:
+    def __init__(self, loaded: Loaded[LogstoreSettings]) -> None:
         """Locks the directories and binds the data listener. Raises StartRefused and OSError."""
+        settings = loaded.config
         self._settings = settings
+        self._described_settings = loaded.settings
         self._boot_id = BOOT_ID_FILE.read_text().strip()
         allow_open_files()
         self._locks = DirectoryLocks(settings.log_dirs)
@@ -155,6 +158,7 @@ class LogstoreNode:
             queued_requests_max=settings.queued_max_requests,
             queued_request_bytes_max=settings.queued_max_request_bytes,
             topic_defaults=settings.topic_defaults(),
+            settings=self._described_settings,
             retention_check_interval_ms=settings.log_retention_check_interval_ms,
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
             producer_id_expiration_check_interval_ms=settings.producer_id_expiration_check_interval_ms,

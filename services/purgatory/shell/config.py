@@ -15,7 +15,7 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 class PurgatoryConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`; sizes are counts, times are ms."""
 
-    pod_id: str
+    pod_id: str = "purgatory-0"
     # Where gateways open their streams, "host:port"; port 0 takes any.
     listeners: str = "127.0.0.1:9600"
     # The address that gateways are told; the listener itself when empty.

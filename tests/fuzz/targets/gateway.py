@@ -20,10 +20,12 @@ from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.structure import TOPIC, TOPIC_ID, random_request
 from tests.fuzz.target import Target
 from tests.unit.gateway.world import World, topic
+from tests.unit.wire.recorded import exchanges
 
 _CLIENTS: Final = 3
 _STEPS_MAX: Final = 60
 _FRAME_BYTES_MAX: Final = 100_000
+_RECORDED: Final = [exchange.request for exchange in exchanges()]
 
 
 class _Client:
@@ -108,6 +110,10 @@ def build(random: Random) -> bytes:
 def _requests(random: Random) -> bytes:
     frames = b""
     for _ in range(random.choice((1, 1, 2, 4))):
+        if random.random() < 0.3:
+            recorded = random.choice(_RECORDED)
+            frames += len(recorded).to_bytes(4, "big") + recorded
+            continue
         key, handler = random.choice(list(HANDLERS.items()))
         version = random.randint(handler.version_min, handler.version_max)
         request = random_request(random, ApiKey(key), version)

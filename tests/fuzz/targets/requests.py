@@ -12,8 +12,10 @@ from barnabas.wire.headers import decode_request_header
 from barnabas.wire.primitives import MalformedFrame
 from tests.fuzz.structure import VERSIONS, random_request
 from tests.fuzz.target import Target
+from tests.unit.wire.recorded import exchanges
 
 _SIZE_BYTES = 4
+_RECORDED = [exchange.request for exchange in exchanges()]
 
 
 def check(data: bytes) -> None:
@@ -31,6 +33,9 @@ def check(data: bytes) -> None:
 
 
 def build(random: Random) -> bytes:
+    """As often as not one that a real client sent."""
+    if random.random() < 0.5:
+        return random.choice(_RECORDED)
     key, version = random.choice(VERSIONS)
     request = random_request(random, key, version)
     return b"".join(encode_request(request, version, random.randrange(1 << 31), "client"))[_SIZE_BYTES:]

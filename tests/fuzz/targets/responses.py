@@ -12,9 +12,11 @@ from barnabas.wire.codec import UnsupportedVersion, decode_response, encode_resp
 from barnabas.wire.primitives import MalformedFrame
 from tests.fuzz.structure import VERSIONS, random_response
 from tests.fuzz.target import Target
+from tests.unit.wire.recorded import exchanges
 
 _KEY_AND_VERSION = Struct(">hh")
 _SIZE_BYTES = 4
+_RECORDED = [exchange for exchange in exchanges() if exchange.response]
 
 
 def check(data: bytes) -> None:
@@ -31,6 +33,10 @@ def check(data: bytes) -> None:
 
 
 def build(random: Random) -> bytes:
+    """As often as not one that Kafka sent."""
+    if random.random() < 0.5:
+        exchange = random.choice(_RECORDED)
+        return _KEY_AND_VERSION.pack(exchange.api_key, exchange.version) + exchange.response
     key, version = random.choice(VERSIONS)
     frame = b"".join(encode_response(random_response(random, key, version), version, random.randrange(1 << 31)))
     return _KEY_AND_VERSION.pack(key, version) + frame[_SIZE_BYTES:]

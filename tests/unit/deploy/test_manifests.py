@@ -40,6 +40,6 @@ def test_every_variable_is_a_key_of_its_service_and_its_value_is_taken(
     assert len(environment) >= 4
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    config = msgspec.to_builtins(load_config(ROLES[role], [], program=role))
+    config = msgspec.to_builtins(load_config(ROLES[role], [], program=role).config)
     keys = {"BARNABAS_" + key.upper().replace(".", "_") for key in config}
     assert environment.keys() <= keys

@@ -229,6 +229,20 @@ def test_list_offsets_of_special_timestamps_needs_their_version(timestamp: int, 
     assert offsets(client) == [(ErrorCode.UNSUPPORTED_VERSION, -1)]
 
 
+@pytest.mark.parametrize(
+    ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_list_offsets_beyond_what_a_new_leader_knows(version: int, error: ErrorCode) -> None:
+    world = World()
+    client = world.client()
+    list_offsets(client, (0, -1), version=version)
+    query = world.logstore.offset_queries[0]
+    world.logstore.say(
+        ExchangeResponse(offset_answers=[OffsetAnswer(query.request_id, ErrorCode.OFFSET_NOT_AVAILABLE)])
+    )
+    assert offsets(client) == [(error, -1)]
+
+
 def test_list_offsets_refusals() -> None:
     world = World()
     twice, unknown, replica = world.client(), world.client(), world.client()

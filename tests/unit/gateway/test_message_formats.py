@@ -299,6 +299,28 @@ def test_a_batch_that_can_not_be_opened_is_an_error_where_it_is_the_first() -> N
         assert unwrapped(down(before + broken, 1)) == unwrapped(down(before, 1))
 
 
+@pytest.mark.parametrize(
+    "record", [Record(b"k", b"v", -2), Record(b"k", b"v", 2**63)], ids=["negative time", "time beyond 64 bits"]
+)
+def test_a_record_that_no_message_can_say_is_an_error(record: Record) -> None:
+    batch = build_batch([replace(record, timestamp_ms=5)])
+    header = parse_header(batch)._replace(
+        base_timestamp=record.timestamp_ms - 5 if record.timestamp_ms < 0 else 2**63 - 1
+    )
+    payload = bytearray(batch[HEADER_BYTES:])
+    payload[2] = 10
+    assert down_convert(assemble_batch(header, payload), 1, 0, CODECS) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_an_offset_outside_of_its_batch_is_an_error() -> None:
+    batch = build_batch([Record(b"k", b"v", 5)])
+    payload = bytearray(batch[HEADER_BYTES:])
+    for delta in (1, 2):
+        payload[3] = delta
+        broken = assemble_batch(parse_header(batch), payload)
+        assert down_convert(broken, 1, 0, CODECS) is ErrorCode.CORRUPT_MESSAGE
+
+
 def test_answers_grow_no_further_than_what_was_read_but_hold_one_message() -> None:
     batch = build_batch([Record(None, b"", 5) for _ in range(100)])
     converted = down(batch, 1)

@@ -26,6 +26,8 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.runtime.config import ConfigError, build_config
+from services.gateway.core.addresses import broker_port, node_of_port
+from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.config import AddressPolicy
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint
@@ -56,6 +58,22 @@ def test_what_clients_are_told_per_listener() -> None:
     assert told == [("IN", "10.0.0.5", 9092), ("OUT", "kafka.example", 443)]
     assert config.address_policy is AddressPolicy.SHARED
     assert config.auto_create_topics is False
+
+
+@pytest.mark.parametrize(("slots", "processors", "share"), [(1000, 3, 334), (2, 3, 1), (0, 3, 0)])
+def test_each_processor_has_its_share_of_the_fetch_sessions(slots: int, processors: int, share: int) -> None:
+    config = properties(
+        max_incremental_fetch_session_cache_slots=str(slots), num_network_threads=str(processors)
+    ).core_config({"PLAINTEXT": 9092})
+    assert config.fetch_session_slots == share
+
+
+@pytest.mark.parametrize("node_id", [ANY_NODE, 0, 7])
+def test_a_port_tells_whose_it_is(node_id: int) -> None:
+    per_broker, shared = AddressPolicy.PER_BROKER_PORT, AddressPolicy.SHARED
+    port = 9092 if node_id == ANY_NODE else broker_port(per_broker, 9092, node_id)
+    assert node_of_port(per_broker, 9092, port) == node_id
+    assert node_of_port(shared, 9092, broker_port(shared, 9092, max(0, node_id))) == ANY_NODE
 
 
 @pytest.mark.parametrize(

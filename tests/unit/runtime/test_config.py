@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from barnabas.runtime.config import load_config, parse_properties
+from barnabas.runtime.config import load_config
+from barnabas.runtime.properties import parse_properties
 
 
 class Sample(msgspec.Struct, kw_only=True, frozen=True):
@@ -26,7 +27,7 @@ class Sample(msgspec.Struct, kw_only=True, frozen=True):
 
 
 def load(*argv: str) -> Sample:
-    return load_config(Sample, argv, program="sample")
+    return load_config(Sample, argv, program="sample").config
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *argv: str) -> str:

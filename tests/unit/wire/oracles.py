@@ -78,6 +78,7 @@ NAMES_OF_KAFKA_PYTHON = {
 
 STANDS_FOR_NONE = {
     "log_append_time_ms": -1,
+    "authorized_operations": AUTHORIZED_OPERATIONS_UNKNOWN,
     "cluster_authorized_operations": AUTHORIZED_OPERATIONS_UNKNOWN,
     "topic_authorized_operations": AUTHORIZED_OPERATIONS_UNKNOWN,
 }

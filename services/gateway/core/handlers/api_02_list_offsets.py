@@ -6,9 +6,12 @@
 - A partition named twice is INVALID_REQUEST each time.
 - A leader that can't be asked is NOT_LEADER_OR_FOLLOWER, one that does not answer in `timeout_ms` (v10; before it 30 s)
   REQUEST_TIMED_OUT; both are retried by clients.
+- A leader whose high watermark has not reached the start of its epoch yet is OFFSET_NOT_AVAILABLE for what may lie
+  beyond it; before v5 LEADER_NOT_AVAILABLE, which those clients know.
 - A replica id of 0 or more is TOPIC_AUTHORIZATION_FAILED: replicas do not ask a gateway.
 
-Deviations: none known; there is no tiered storage, so −4 is the log start and −5 and −6 are answered by the logstore.
+Deviations: a debugging consumer (replica id −2) sees no further than any other, to the high watermark. There is no
+tiered storage, so −4 is the log start, and −5 and −6 are answered with −1.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from services.gateway.core.connection import Connection
 from services.gateway.core.queries import PendingOffsetQuery
 from services.gateway.core.slots import Slot
 
+_VERSION_WITH_NOT_AVAILABLE = 5
 _VERSION_WITH_TIMEOUT = 10
 
 _VERSIONS_MIN = {
@@ -66,6 +70,11 @@ class PendingListOffsets(Slot):
             response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         else:
             response.error_code = answer.error_code
+            if (
+                answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+                and self.header.api_version < _VERSION_WITH_NOT_AVAILABLE
+            ):
+                response.error_code = ErrorCode.LEADER_NOT_AVAILABLE
             response.timestamp = answer.timestamp
             response.offset = answer.offset
             response.leader_epoch = answer.leader_epoch

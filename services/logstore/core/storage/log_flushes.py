@@ -112,6 +112,9 @@ class LogFlushes:
         self._snapshots = self._snapshots[len(snapshots) :]
         effect.closed_segments = [segment for segment, _ in closed]
         open_segments = log.segments.overlapping(self.recovery_point, upto_offset)
+        if upto_offset == log.next_offset and log.segments.active.is_made:
+            # Also an empty one: recovery has cut its files, and a power cut must not bring back what was in them.
+            open_segments.append(log.segments.active)
         for segment in dict.fromkeys(effect.closed_segments + open_segments):
             effect.writes += segment.take_unsaved_indexes()
             effect.files += segment.paths

@@ -114,9 +114,10 @@ class _Opening:
             suspect_index = 0
         elif shut_down_cleanly:
             suspect_index = len(found) - 1
+            file_bytes = found[-1].byte_count
             tail = found[-1].open_active()
             end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
-            if end == found[-1].byte_count and _offsets_ascend(tail, found[-1].base_offset):
+            if end == file_bytes and _offsets_ascend(tail, found[-1].base_offset):
                 self._add_sound(found, tail)
                 self._load_producers(self.next_offset)
                 self.leader_epochs.truncate_from(self.next_offset)

@@ -188,7 +188,7 @@ class Segment:
         self.indexes_full = len(self.offset_index) >= self._index_entries_max
         tail = list(scan_batches(self._disk, self.file, position, self.byte_count))
         for _, header in tail:
-            self._note_timestamp(header.max_timestamp, header.last_offset)
+            self._note_timestamp(header.latest_timestamp, header.last_offset)
         for _, header in scan_batches(self._disk, self.file, 0, self.byte_count):
             self.first_timestamp_ms = header.max_timestamp
             break
@@ -251,7 +251,7 @@ class Segment:
             if header.base_offset < next_offset or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                 return
             next_offset = last_offset + 1
-            self.add_batch(last_offset, header.size_bytes, header.max_timestamp)
+            self.add_batch(last_offset, header.size_bytes, header.latest_timestamp)
             yield position, header
 
     def cut(self) -> int:
@@ -282,7 +282,7 @@ class Segment:
         timestamp_ms, offset = time_index.last()
         for _, header in scan_batches(self._disk, self.file, offset_index.position_before(offset), self.byte_count):
             if header.last_offset >= offset:
-                return (header.max_timestamp, header.last_offset) == (timestamp_ms, offset)
+                return (header.latest_timestamp, header.last_offset) == (timestamp_ms, offset)
         return False
 
     def _try_to_map_indexes(self) -> tuple[OffsetIndex, TimeIndex] | None:

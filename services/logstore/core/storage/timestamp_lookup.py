@@ -93,7 +93,7 @@ def _first_record_in(
         header = parse_header(data, index)
         if header.base_offset >= upto_offset or not HEADER_BYTES <= header.size_bytes <= end - position:
             return None
-        if header.max_timestamp >= timestamp_ms and header.last_offset >= from_offset:
+        if header.latest_timestamp >= timestamp_ms and header.last_offset >= from_offset:
             if header.is_log_append_time:
                 found_offset = max(header.base_offset, from_offset)
                 return OffsetAtTimestamp(header.max_timestamp, found_offset, header.partition_leader_epoch)

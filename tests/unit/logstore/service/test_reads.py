@@ -11,7 +11,7 @@ from services.logstore.core.storage.effects import ReadEffect, execute
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import EXCHANGE, READ, WALL_MS, Host, batch, fetch, offsets, topic
 
-LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+LATEST, EARLIEST, MAX_TIMESTAMP, LATEST_TIERED = -1, -2, -3, -5
 
 
 @pytest.fixture
@@ -214,11 +214,25 @@ def test_the_latest_offset_is_not_known_while_the_epochs_start_is_not_committed(
     host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, 0, partitions=3)])))
     held, host.held = host.held, []
     host.turn()
-    assert host.query_offset(LATEST, partition=2).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    for timestamp in (LATEST, WALL_MS, MAX_TIMESTAMP):
+        assert host.query_offset(timestamp, partition=2).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+    for timestamp, offset in ((EARLIEST, 0), (LATEST_TIERED, -1)):
+        answer = host.query_offset(timestamp, partition=2)
+        assert (answer.error_code, answer.offset) == (ErrorCode.NONE, offset)
     host.held = held
     host.settle()
     answer = host.query_offset(LATEST, partition=2)
     assert (answer.error_code, answer.offset) == (ErrorCode.NONE, 1)
+    answer = host.query_offset(WALL_MS, partition=2)
+    assert (answer.error_code, answer.offset) == (ErrorCode.NONE, 0)
+
+
+def test_the_latest_offset_is_of_the_present_epoch(host: Host) -> None:
+    host.append(partition=2)
+    host.lead(topic(4, partitions=3))
+    assert host.query_offset(LATEST, partition=2).leader_epoch == 4
+    assert host.query_offset(EARLIEST, partition=2).leader_epoch == 0
+    assert host.query_offset(WALL_MS, partition=2).leader_epoch == 0
 
 
 def test_a_query_under_way_fails_when_the_leader_epoch_ends(host: Host) -> None:

@@ -91,7 +91,6 @@ def test_log_dir_is_taken_where_log_dirs_is_not_set() -> None:
         ({"control_listeners": "x:y"}, "control.listeners=x:y: expected host:port"),
         ({"listeners": "0.0.0.0:9300"}, "advertised.listeners is needed"),
         ({"etcd_prefix": "/barnabas"}, "must end with /"),
-        ({"log_dirs": "data"}, "paths must be absolute"),
         ({"log_dirs": "/a,/a"}, "a path is there twice"),
         ({"node_id": "-1"}, "node.id=-1"),
         ({"num_io_threads": "0"}, "num.io.threads=0"),
@@ -198,3 +197,14 @@ def test_loading_ends_when_the_process_is_told_to_stop(tmp_path: Path) -> None:
     make_partition(tmp_path)
     with pytest.raises(StartRefused, match="told to stop"):
         load(tmp_path, stopping=True)
+
+
+def test_paths_may_be_relative_and_broker_id_is_node_id() -> None:
+    config = settings(log_dirs="data,/b", node_id="3")
+    assert config.log_dirs == [str(Path.cwd() / "data"), "/b"]
+    assert config.broker_id == 3
+    only_broker_id = build_config(
+        LogstoreSettings,
+        {key: (value, "") for key, value in (("etcd.endpoints", "a:1"), ("log.dir", "/a"), ("broker.id", "7"))},
+    )
+    assert (only_broker_id.node_id, only_broker_id.log_dirs) == (7, ["/a"])

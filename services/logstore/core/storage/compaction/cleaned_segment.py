@@ -39,7 +39,7 @@ class CleanedSegmentWriter:
         self._end_run()
         self._gathered.append(batch)
         header = parse_header(batch)
-        self._segment.add_batch(header.last_offset, header.size_bytes, header.max_timestamp)
+        self._segment.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
 
     def copy(self, header: BatchHeader, data: bytes, index: int) -> None:
         """The batch at `index` of `data`, as it is."""
@@ -47,7 +47,7 @@ class CleanedSegmentWriter:
             self._end_run()
             self._run_data, self._run_start = data, index
         self._run_end = index + header.size_bytes
-        self._segment.add_batch(header.last_offset, header.size_bytes, header.max_timestamp)
+        self._segment.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
 
     def write_gathered(self) -> None:
         """Write what has come in; nothing of the chunks is needed any more."""

@@ -1,0 +1,72 @@
+"""What a service takes of a properties file that was written for a Kafka broker, and what it says of the rest.
+
+One file may go to every service: each takes its own keys. A key of another service, and one that Barnabas has not, are
+told; one that nobody knows stays in, for `build_config` to refuse: it is more likely a slip than a wish.
+
+A broker's listeners are its gateway's. The others listen at one host:port, so that NAME://host:port is none of theirs;
+and the listeners that `controller.listener.names` lists are for KRaft, hence for nobody.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from barnabas.cluster.broker_config_keys import BROKER_KEYS
+from barnabas.cluster.kafka_config_keys import why_without_effect
+
+_LISTENER_KEYS: Final = ("listeners", "advertised.listeners")
+_CONTROLLER_LISTENERS: Final = "controller.listener.names"
+
+
+@dataclass(slots=True, frozen=True)
+class Notice:
+    """A key of a file that has no effect in this service."""
+
+    key: str
+    reason: str
+
+
+def sort_out(
+    properties: Mapping[str, str], fields: Mapping[str, msgspec.structs.FieldInfo]
+) -> tuple[dict[str, str], list[Notice]]:
+    """(what this service takes, what has no effect) of a file; `fields` are the service's own, by key."""
+    taken: dict[str, str] = {}
+    notices: list[Notice] = []
+    for key, value in properties.items():
+        reason = why_not_here(key) if key not in fields else None
+        if reason is not None:
+            notices.append(Notice(key, reason))
+        elif key in _LISTENER_KEYS and key in fields:
+            useful, why = _listeners(value, fields[key], properties.get(_CONTROLLER_LISTENERS, ""))
+            if useful:
+                taken[key] = useful
+            if why:
+                notices.append(Notice(key, why))
+        else:
+            taken[key] = value
+    return taken, sorted(notices, key=lambda notice: (notice.reason, notice.key))
+
+
+def why_not_here(key: str) -> str | None:
+    """What to say of a key that this service has not; None: nobody knows it."""
+    known = BROKER_KEYS.get(key)
+    if known is not None:
+        return f"it belongs to the {' and the '.join(role.value for role in known.services)}"
+    return why_without_effect(key)
+
+
+def _listeners(value: str, field: msgspec.structs.FieldInfo, controller_names: str) -> tuple[str, str]:
+    """(what is left of a list of listeners, why not all of it)."""
+    if typing.get_origin(field.type) is not list:
+        is_brokers = "://" in value
+        return ("", f"{value} is a gateway's; here it is one host:port") if is_brokers else (value, "")
+    of_controllers = {name.strip() for name in controller_names.split(",") if name.strip()}
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    useful = [entry for entry in entries if entry.partition("://")[0] not in of_controllers]
+    left_out = [entry for entry in entries if entry not in useful]
+    return ",".join(useful), f"{','.join(left_out)}: there is no KRaft controller to listen for" if left_out else ""

@@ -1,0 +1,116 @@
+"""The tables of configuration keys, held to Kafka 4.3's (`tests/compat/java/ConfigKeys.java`) and to the services."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from barnabas.cluster.broker_config_keys import BARNABAS_ONLY, BROKER_KEYS, UpdateMode, synonyms, topic_defaults
+from barnabas.cluster.config_values import ConfigKey, ConfigType, to_text
+from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED, why_without_effect
+from barnabas.cluster.keys import Role
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS
+from barnabas.runtime.config import settings_of
+from services.controller.shell.config import ControllerConfig
+from services.gateway.shell.config import GatewayProperties
+from services.logstore.shell.config import LogstoreSettings
+from services.purgatory.shell.config import PurgatoryConfig
+
+ROWS = [line.split("\t") for line in (Path(__file__).parent / "kafka_configs.tsv").read_text().splitlines()]
+KAFKA_BROKER = {name: (kind, default, mode) for tag, name, kind, default, mode in ROWS[:-3] if tag == "broker"}
+KAFKA_TOPIC = {name: (kind, default, names) for tag, name, kind, default, names in ROWS[:-3] if tag == "topic"}
+DYNAMIC_ONLY = [row[1] for row in ROWS if row[0] == "dynamic only"]
+
+SERVICES: dict[Role, msgspec.Struct] = {
+    Role.LOGSTORE: LogstoreSettings(node_id=1, log_dirs=["/data"], etcd_endpoints=["etcd:2379"]),
+    Role.GATEWAY: GatewayProperties(etcd_endpoints=["etcd:2379"]),
+    Role.PURGATORY: PurgatoryConfig(etcd_endpoints=["etcd:2379"]),
+    Role.CONTROLLER: ControllerConfig(etcd_endpoints=["etcd:2379"]),
+}
+# What another default than Kafka's is for.
+OTHER_DEFAULTS = {
+    "listeners": "loopback unless told otherwise",
+    "log.dir": "no data in /tmp",
+    "queued.max.request.bytes": "memory has a bound",
+    "socket.listen.backlog.size": "many clients come at once",
+    "listener.security.protocol.map": "the names of the protocols need no entry",
+}
+
+
+def test_topics_have_kafkas_keys_types_defaults_and_synonyms() -> None:
+    ours = {
+        key.name: (key.config_type.name, key.default, ",".join(synonym.name for synonym in key.synonyms))
+        for key in TOPIC_KEYS.values()
+    }
+    assert ours == KAFKA_TOPIC
+    assert list(TOPIC_KEYS) == sorted(TOPIC_KEYS)
+
+
+def test_a_topics_configuration_has_the_tables_keys_and_defaults() -> None:
+    config = TopicConfig()
+    for field in fields(TopicConfig):
+        key = TOPIC_KEYS[field.name.replace("_", ".")]
+        assert key.default is not None
+        assert to_text(getattr(config, field.name)) == key.normalized(key.default)
+    assert len(fields(TopicConfig)) == len(TOPIC_KEYS)
+
+
+def test_every_key_of_kafka_is_served_or_named_with_a_reason_and_never_both() -> None:
+    known = set(KAFKA_BROKER) | set(DYNAMIC_ONLY)
+    served = set(BROKER_KEYS) - BARNABAS_ONLY
+    assert served - known == {"log.message.downconversion.enable"}, "Kafka 3's"
+    assert known - served == set(UNSUPPORTED)
+    assert not set(UNSUPPORTED) & set(REMOVED)
+
+
+@pytest.mark.parametrize("name", sorted(set(BROKER_KEYS) & set(KAFKA_BROKER)))
+def test_a_broker_key_is_of_kafkas_type_and_no_more_dynamic_than_kafkas(name: str) -> None:
+    key, (kind, _, mode) = BROKER_KEYS[name], KAFKA_BROKER[name]
+    assert key.config_type.name == kind
+    assert key.update_mode is UpdateMode.READ_ONLY or mode == "cluster-wide"
+
+
+def test_no_key_names_a_class() -> None:
+    assert [name for name, key in BROKER_KEYS.items() if key.config_type is ConfigType.CLASS] == []
+
+
+@pytest.mark.parametrize("role", SERVICES)
+def test_the_table_has_the_keys_of_each_service(role: Role) -> None:
+    """A new key of a service needs a row in `broker_config_keys`, and none in `kafka_config_keys` any more."""
+    in_table = {name for name, key in BROKER_KEYS.items() if role in key.services}
+    assert in_table == set(settings_of(SERVICES[role], []))
+
+
+@pytest.mark.parametrize("role", SERVICES)
+def test_the_defaults_of_each_service_are_good_and_kafkas_where_kafka_has_the_key(role: Role) -> None:
+    for name, setting in settings_of(SERVICES[role], []).items():
+        key: ConfigKey = BROKER_KEYS[name]
+        if setting.default is not None:
+            assert key.problem(setting.default) is None
+        if name not in KAFKA_BROKER or name in OTHER_DEFAULTS or role in (Role.PURGATORY, Role.CONTROLLER):
+            continue
+        _, default, _ = KAFKA_BROKER[name]
+        if name in ("num.partitions", "default.replication.factor", "node.id"):
+            assert setting.default == "-1"
+        else:
+            ours = None if setting.default is None else key.normalized(setting.default)
+            assert (ours or "null") == (default or "null"), name
+
+
+def test_synonyms_say_the_same_in_other_units() -> None:
+    assert synonyms("log.retention.hours") == ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+    assert synonyms("log.segment.bytes") == ("log.segment.bytes",)
+    assert topic_defaults({"log.retention.hours": "2", "log.retention.minutes": "3"}) == {"retention.ms": "180000"}
+    assert topic_defaults({"log.retention.hours": "-1"}) == {"retention.ms": "-1"}
+    assert topic_defaults({"log.cleanup.policy": ""}) == {"cleanup.policy": ""}
+
+
+def test_old_and_prefixed_keys_are_known_and_others_are_not() -> None:
+    assert why_without_effect("zookeeper.connect") is not None
+    assert why_without_effect("listener.name.internal.ssl.keystore.location") is not None
+    assert why_without_effect("num.netwrok.threads") is None
+    assert why_without_effect("node.id") is None

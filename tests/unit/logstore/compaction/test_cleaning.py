@@ -1,0 +1,403 @@
+"""The core's part in compaction: which log is cleaned, when, and what becomes of a pass that is disturbed."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.cluster.messages import LeaderAndIsr
+from barnabas.ports.disk import DiskErrorKind
+from barnabas.runtime.compression import CODECS
+from barnabas.wire.record_batch import Record, build_batch, iterate_headers
+from services.logstore.core.cleaning import DEATHS_MAX
+from services.logstore.core.outbox import Outgoing
+from services.logstore.core.storage.checkpoints import parse_offsets
+from services.logstore.core.storage.compaction.cleaner import Cleaner
+from services.logstore.core.storage.compaction.orders import (
+    CancelOrder,
+    CleanedSegment,
+    CleanerCommand,
+    CleanOrder,
+    PassEnded,
+    PassOutcome,
+    PassReport,
+)
+from services.logstore.core.storage.effects import SwapEffect
+from services.logstore.core.storage.log import PartitionLog
+from tests.sim.disk_model import DiskModel, Fault
+from tests.unit.logstore.compaction.support import values_of
+from tests.unit.logstore.service.support import EXCHANGE, READ, TOPIC, TOPIC_ID, WALL_MS, WATCH, Host, fetch, topic
+
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576", "file.delete.delay.ms": "60000"}
+VALUE = "v" * 400_000
+
+
+def keyed_batch(key: str, value: str | None = VALUE, timestamp_ms: int = WALL_MS) -> bytes:
+    return build_batch([Record(key.encode(), None if value is None else value.encode(), timestamp_ms)])
+
+
+class CleaningHost(Host):
+    """With a cleaner on the same disk that does as it is told by `clean`, step by step or to the end."""
+
+    def __init__(self, disk: DiskModel | None = None, *, cleaner_is_enabled: bool = True) -> None:
+        super().__init__(disk, cleaner_is_enabled=cleaner_is_enabled)
+        self.commands: list[CleanerCommand] = []
+        self.passes: list[PassReport] = []
+        self.restart_cleaner()
+
+    def restart_cleaner(self) -> None:
+        self.cleaner = Cleaner(lambda: self.disk, CODECS, dedupe_buffer_bytes=2**20, io_buffer_bytes=2**20)
+
+    def collect(self) -> Outgoing:
+        out = super().collect()
+        self.commands += out.cleaner
+        self.passes += out.passes
+        return out
+
+    def fill(self, *keys: str, **fields: int) -> None:
+        for key in keys:
+            assert self.append(keyed_batch(key), **fields).error_code == 0
+        self.flush()
+
+    def flush(self) -> None:
+        """Closed segments are flushed: nothing is cleaned before that."""
+        self.tick(100)
+
+    @property
+    def log(self) -> PartitionLog:
+        (partition,) = [partition for partition in self.core.partitions if partition.topic == TOPIC]
+        return partition.log
+
+    @property
+    def directory(self) -> str:
+        return f"/data0/{TOPIC}-0"
+
+    @property
+    def names(self) -> list[str]:
+        return [entry.name for entry in self.disk.list(self.directory)]
+
+    def tick(self, passed_ms: int = 15_000) -> None:
+        """The time comes for one look at all logs."""
+        self.now_ms += passed_ms
+        self.core.tick(self.now_ms)
+        self.settle()
+
+    def take_order(self) -> CleanOrder:
+        (order,) = self.commands
+        assert isinstance(order, CleanOrder)
+        self.commands.clear()
+        self.cleaner.begin(order, self.now_ms)
+        return order
+
+    def step_cleaner(self) -> CleanedSegment | PassEnded | None:
+        _, report = self.cleaner.step(self.now_ms)
+        if report is not None:
+            self.core.on_cleaner_report(report)
+        return report
+
+    def until(self, kind: type[CleanedSegment | PassEnded]) -> None:
+        while not isinstance(self.step_cleaner(), kind):
+            pass
+
+    def clean(self) -> PassReport:
+        """One order, carried out."""
+        self.tick()
+        self.take_order()
+        self.until(PassEnded)
+        self.settle()
+        return self.passes.pop()
+
+
+@pytest.fixture
+def host() -> CleaningHost:
+    host = CleaningHost()
+    host.greet(EXCHANGE, READ, WATCH, WATCH + 10)
+    host.lead(topic(configs=COMPACTED))
+    return host
+
+
+def keys_of(host: CleaningHost) -> list[tuple[int, str | None]]:
+    return [(offset, key) for offset, key, _ in values_of(host.disk, host.log)]
+
+
+def test_a_dirty_log_is_ordered_cleaned_and_its_segments_take_their_place(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a", "c")
+    report = host.clean()
+    assert (report.topic, report.partition, report.first_dirty_offset) == (TOPIC, 0, 0)
+    assert (report.ended.outcome, report.ended.next_dirty_offset) == (PassOutcome.DONE, 4)
+    assert report.cleanable_ratio == 1.0
+    assert keys_of(host) == [(2, "a"), (3, "b"), (4, "a"), (5, "c")]
+    assert [segment.base_offset for segment in host.log.segments.all()] == [0, 2, 4]
+    # Of the first segment only its end is left, so that there is no gap between segments.
+    result = host.read(fetch(0))
+    assert [header.records_count for _, header in iterate_headers(result.partitions[0].records)] == [0]
+    result = host.read(fetch(2))
+    assert [header.base_offset for _, header in iterate_headers(result.partitions[0].records)] == [2, 3]
+
+
+def test_what_was_cleaned_is_written_down_and_found_at_the_next_start(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a")
+    host.clean()
+    host.tick()
+    assert parse_offsets(host.disk.read_file("/data0/cleaner-offset-checkpoint")) == {(TOPIC, 0): 4}
+    assert CleaningHost(host.disk).log.first_dirty_offset == 4
+
+
+def test_nothing_is_ordered_while_nothing_is_dirty_enough(host: CleaningHost) -> None:
+    host.fill("a", "b", "c", "d", "e")
+    host.clean()
+    host.fill("f", "g")
+    host.tick()
+    assert host.commands == []  # 2 dirty batches to 4 clean ones: a third, and the default ratio is a half.
+    host.fill("h", "i", "j", "k", "l")
+    host.tick()
+    assert host.take_order().first_dirty_offset == 4
+
+
+def test_logs_that_are_not_compacted_are_left_alone() -> None:
+    host = CleaningHost()
+    host.greet(EXCHANGE)
+    host.lead(topic(configs={"segment.bytes": "1048576"}))
+    host.fill("a", "a", "a", "a")
+    host.tick()
+    assert host.commands == []
+
+
+def test_the_cleaner_can_be_disabled() -> None:
+    host = CleaningHost(cleaner_is_enabled=False)
+    host.greet(EXCHANGE)
+    host.lead(topic(configs=COMPACTED))
+    host.fill("a", "a", "a", "a")
+    host.tick()
+    assert host.commands == []
+
+
+def test_the_filthiest_log_comes_first_and_the_next_one_without_a_pause(host: CleaningHost) -> None:
+    host.lead(topic(partitions=2, partition_epoch=1, configs=COMPACTED))
+    host.fill("a", "b", "c", "d", "e")
+    host.clean()
+    host.fill("f", "g", "h", "i", "j", "k", "l")
+    host.fill("a", "a", "a", "a", partition=1)
+    host.tick()
+    assert host.take_order().directory.endswith(f"{TOPIC}-1")
+    host.until(PassEnded)
+    host.settle()
+    host.tick(100)
+    assert host.take_order().directory.endswith(f"{TOPIC}-0")
+
+
+def test_old_files_go_after_the_delay(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a")
+    host.clean()
+    assert any(name.endswith(".log.deleted") for name in host.names)
+    host.tick(59_000)
+    assert any(name.endswith(".deleted") for name in host.names)
+    host.tick(2_000)
+    assert not any(name.endswith(".deleted") for name in host.names)
+
+
+def test_reads_go_on_while_files_are_being_renamed(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a", "b", "a")
+    host.tick()
+    host.take_order()
+    host.until(CleanedSegment)
+    host.holds_effects = True
+    host.turn()
+    (swap,) = [effect for effect in host.held if isinstance(effect, SwapEffect)]
+    host.held.remove(swap)
+    host.holds_effects = False
+    before = host.read(fetch(0, bytes_max=10**7), bytes_max=10**7).partitions[0].records
+    host.held.append(swap)
+    host.settle()
+    assert host.read(fetch(0, bytes_max=10**7), bytes_max=10**7).partitions[0].records == before
+
+
+# --- what is not cleaned ---
+
+
+def test_records_younger_than_the_minimum_lag_are_not_cleaned(host: CleaningHost) -> None:
+    host.lead(topic(partition_epoch=1, configs={**COMPACTED, "min.compaction.lag.ms": "1000"}))
+    for key, timestamp_ms in (("a", -2000), ("b", -2000), ("a", -10), ("b", -2000), ("c", 0)):
+        host.append(keyed_batch(key, timestamp_ms=WALL_MS + timestamp_ms))
+    host.flush()
+    host.tick()
+    assert host.take_order().end_offset == 2
+
+
+def test_a_log_is_overdue_after_the_maximum_lag_whatever_its_ratio(host: CleaningHost) -> None:
+    configs = {**COMPACTED, "min.cleanable.dirty.ratio": "1.0"}
+    host.lead(topic(partition_epoch=1, configs=configs))
+    for key in ("a", "b", "a", "b"):
+        host.append(keyed_batch(key, timestamp_ms=WALL_MS - 5_000))
+    host.flush()
+    host.tick()
+    assert host.commands == []
+    host.lead(topic(partition_epoch=2, configs={**configs, "max.compaction.lag.ms": "4000"}))
+    host.tick()
+    assert host.take_order().end_offset == 2
+
+
+def test_the_active_segment_lasts_no_longer_than_the_maximum_lag(host: CleaningHost) -> None:
+    host.lead(topic(partition_epoch=1, configs={**COMPACTED, "max.compaction.lag.ms": "4000"}))
+    host.append(keyed_batch("a", "1", WALL_MS - 5_000))
+    host.append(keyed_batch("a", "2", WALL_MS))
+    assert len(host.log.segments) == 2
+
+
+def test_nothing_above_the_high_watermark_is_cleaned(host: CleaningHost) -> None:
+    host.lead(topic(partition_epoch=1, replicas=[1, 2], in_sync_replicas=[1, 2], configs=COMPACTED))
+    host.send(*[host.append_request(keyed_batch(key), acks=1) for key in ("a", "a", "a", "a", "a")])
+    host.flush()
+    assert len(host.log.segments) > 1
+    host.tick()
+    assert host.commands == []
+
+
+# --- a pass that does not come to its end ---
+
+
+def under_way(host: CleaningHost) -> None:
+    """A pass of two groups, of which one cleaned segment has been written and none taken over."""
+    host.fill("a", "b", "c", "d", "e")
+    host.tick()
+    host.take_order()
+    while not any(name.endswith(".log.cleaned") for name in host.names):
+        assert host.step_cleaner() is None
+
+
+def cancelled(host: CleaningHost) -> None:
+    """The cleaner hears of it, and nothing is left."""
+    (command,) = host.commands
+    assert isinstance(command, CancelOrder)
+    host.commands.clear()
+    host.cleaner.cancel(command.order_id)
+    host.until(PassEnded)
+    host.settle()
+    assert host.passes.pop().ended.outcome is PassOutcome.ABORTED
+
+
+def test_a_new_leader_epoch_aborts_it_and_it_is_made_again(host: CleaningHost) -> None:
+    under_way(host)
+    host.lead(topic(leader_epoch=1, configs=COMPACTED))
+    cancelled(host)
+    assert not any(name.endswith(".cleaned") for name in host.names)
+    host.tick(14_000)
+    assert host.commands == []
+    assert host.clean().ended.outcome is PassOutcome.DONE
+
+
+def test_a_deleted_topic_is_not_made_again_before_the_cleaner_has_let_go(host: CleaningHost) -> None:
+    under_way(host)
+    host.stop_replica()
+    anew = topic(topic_id=b"new".ljust(16), configs=COMPACTED)
+    host.core.on_control(8, host.command(LeaderAndIsr(False, [anew])))
+    host.settle()
+    assert host.core.partitions == []
+    cancelled(host)
+    host.settle()
+    assert [partition.topic_id for partition in host.core.partitions] == [b"new".ljust(16)]
+    assert not any(name.endswith(".cleaned") for name in host.names)
+
+
+def test_segments_deleted_meanwhile_abort_it(host: CleaningHost) -> None:
+    host.lead(topic(partition_epoch=1, configs={**COMPACTED, "cleanup.policy": "compact,delete"}))
+    under_way(host)
+    host.log.move_log_start(3)
+    host.tick(400_000)
+    assert host.log.segments.first.base_offset == 2
+    host.until(PassEnded)
+    host.settle()
+    assert host.passes.pop().ended.outcome is PassOutcome.ABORTED
+    assert not any(name.endswith(".cleaned") for name in host.names)
+    assert keys_of(host)[0] == (2, "c")
+
+
+def test_a_directory_that_fails_aborts_it(host: CleaningHost) -> None:
+    under_way(host)
+    host.disk.faults.append(Fault("write_at", f"{TOPIC}-0/"))
+    host.send(host.append_request(keyed_batch("x")))
+    host.settle()
+    assert host.core.all_directories_offline
+    cancelled(host)
+    assert host.core.uncleanable_partitions == {}
+
+
+def test_an_error_that_the_cleaner_meets_takes_the_directory_offline(host: CleaningHost) -> None:
+    under_way(host)
+    host.disk.faults.append(Fault("flush", ".cleaned"))
+    host.until(PassEnded)
+    (path, error) = host.turn().offline[0]
+    assert (path, error.kind) == ("/data0", DiskErrorKind.IO)
+
+
+def test_a_full_disk_only_puts_it_off(host: CleaningHost) -> None:
+    host.fill("a", "b", "c", "d", "e")
+    host.tick()
+    host.take_order()
+    host.disk.capacity_bytes = host.disk.used_bytes() + 1000
+    host.until(PassEnded)
+    host.settle()
+    assert host.passes.pop().ended.outcome is PassOutcome.ABORTED
+    assert not any(name.endswith(".cleaned") for name in host.names)
+    host.disk.capacity_bytes = None
+    assert host.clean().ended.outcome is PassOutcome.DONE
+
+
+def test_a_batch_that_cant_be_opened_stops_that_partition_alone(host: CleaningHost) -> None:
+    host.lead(topic(partitions=2, partition_epoch=1, configs=COMPACTED))
+    host.fill("a", "b", "a", "b", "a")
+    host.disk.write_at(host.disk.open(f"{host.directory}/{0:020d}.log"), 100, (b"\0",))
+    host.fill("a", "a", "a", "a", partition=1)
+    outcomes = {}
+    for _ in range(2):
+        report = host.clean()
+        outcomes[report.partition] = (report.ended.outcome, report.uncleanable)
+    assert outcomes[1] == (PassOutcome.DONE, "")
+    assert outcomes[0] == (PassOutcome.UNCLEANABLE, "the batch at offset 0: its CRC is wrong")
+    assert host.core.uncleanable_partitions == {(TOPIC_ID, 0): "the batch at offset 0: its CRC is wrong"}
+    host.tick()
+    assert host.commands == []
+
+
+def test_a_log_that_kills_the_cleaner_again_and_again_is_given_up(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a")
+    for _ in range(DEATHS_MAX):
+        assert host.core.uncleanable_partitions == {}
+        host.tick()
+        host.take_order()
+        host.step_cleaner()
+        host.core.on_cleaner_gone()
+        host.restart_cleaner()
+        host.settle()
+        assert not any(name.endswith(".cleaned") for name in host.names)
+    assert list(host.core.uncleanable_partitions.values()) == [f"the cleaner died at it {DEATHS_MAX} times"]
+
+
+def test_what_a_dead_cleaner_said_of_an_older_order_counts_no_more(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a")
+    host.tick()
+    order = host.take_order()
+    host.core.on_cleaner_gone()
+    host.settle()
+    host.core.on_cleaner_report(PassEnded(order.order_id, PassOutcome.DONE, 4))
+    assert host.log.first_dirty_offset == 0
+
+
+def test_a_stop_takes_the_order_back_and_waits_for_the_cleaner(host: CleaningHost) -> None:
+    under_way(host)
+    host.core.begin_stopping()
+    host.settle()
+    was_idle = host.core.is_idle
+    host.core.on_cleaner_gone()
+    host.settle()
+    assert (was_idle, host.core.is_idle) == (False, True)
+    assert not any(name.endswith(".cleaned") for name in host.names)
+    host.tick()
+    assert isinstance(host.commands[-1], CancelOrder)
+
+
+def test_positions_do_not_go_back_under_one_leader_epoch(host: CleaningHost) -> None:
+    host.fill("a", "b", "a", "b", "a")
+    (before,) = host.watch()
+    host.clean()
+    (after,) = host.watch(stream_id=13)
+    assert after.high_watermark_position == before.high_watermark_position
