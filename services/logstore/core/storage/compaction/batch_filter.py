@@ -27,6 +27,9 @@ from services.logstore.core.storage.compaction.record_walk import (
 )
 from services.logstore.core.storage.compaction.transactions import TransactionRetention
 
+# What a header can say. Records say how far they are from its base, whatever that comes to.
+TIMESTAMP_MAX = 2**63 - 1
+
 AS_IT_IS = None
 NOTHING = b""
 
@@ -158,6 +161,8 @@ class BatchFilter:
         max_timestamp = header.max_timestamp
         if not header.is_log_append_time and len(places) < header.records_count:
             max_timestamp = header.base_timestamp + largest_timestamp_delta(payload, places)
+            if max_timestamp > TIMESTAMP_MAX:
+                raise uncleanable(header, f"a record's timestamp is {max_timestamp}")
         horizon_ms = None
         if not sets_horizon:
             records = joined(payload, places)
@@ -165,7 +170,10 @@ class BatchFilter:
             horizon_ms = self._new_horizon_ms
             # With LogAppendTime nobody reads the deltas: every record has the batch's own time.
             moved_ms = 0 if header.is_log_append_time else header.base_timestamp - horizon_ms
-            records = b"".join(with_timestamps_moved(payload, places, moved_ms))
+            try:
+                records = b"".join(with_timestamps_moved(payload, places, moved_ms))
+            except MalformedFrame as error:
+                raise uncleanable(header, str(error)) from None
         return rebuild_batch(
             header,
             self._reader.compressed(header, records),
