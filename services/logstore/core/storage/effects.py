@@ -163,11 +163,11 @@ class DeleteFilesEffect:
 
 @dataclass(slots=True, eq=False)
 class TakeBackEffect:
-    """Undo what a write left behind that found no room: cut files, the log's own durably; see `log_room`."""
+    """Undo what a write left behind that found no room: cut files, durably; see `log_room`."""
 
     log: PartitionLog
     cuts: list[tuple[str, int]]
-    """(path, bytes to keep); the first is the log's own file. None: the files were only being made."""
+    """(path, bytes to keep), of files that may not be there."""
     load_producers: Callable[[Disk], ProducerState] | None = None
     """Where producers had batches that are taken back."""
     producers: ProducerState | None = None
@@ -293,6 +293,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
 
 
 def _retire(disk: Disk, effect: RetireEffect) -> None:
+    # The segment that is the first one from now on may be so new that its name is not durable yet.
+    disk.flush_directory(effect.directory)
     for paths in effect.segments:
         for path in paths:
             _unless_gone(disk.rename, path, path + DELETED_SUFFIX)
@@ -301,9 +303,11 @@ def _retire(disk: Disk, effect: RetireEffect) -> None:
 
 def _take_back(disk: Disk, effect: TakeBackEffect) -> None:
     for path, byte_count in effect.cuts:
-        disk.truncate(disk.open(path), byte_count)
-    if effect.cuts:
-        disk.flush(disk.open(effect.cuts[0][0]))
+        # The failed write may not have come to making the files of its segment.
+        if disk.exists(path):
+            file = disk.open(path)
+            disk.truncate(file, byte_count)
+            disk.flush(file)
     if effect.load_producers is not None:
         effect.producers = effect.load_producers(disk)
 

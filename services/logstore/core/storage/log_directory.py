@@ -123,8 +123,10 @@ class LogDirectory:
                 topic_id = self._read_topic_id(opened.log)
                 found.append(OpenedPartition(topic_partition, topic_id, high_watermark, opened))
         if not self.was_shut_down_cleanly:
-            # Recovery takes some recovery points back; the next crash must not find the old ones.
+            # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
+            # crash must not find the old offsets.
             execute(self._disk, self.checkpoint_recovery_points())
+            execute(self._disk, self.checkpoint_log_starts())
         return found
 
     def _take_marker(self) -> None:
@@ -252,11 +254,11 @@ class LogDirectory:
         return self._checkpoint(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
 
     def checkpoint_log_starts(self) -> ReplaceEffect:
-        """Only of logs that do not begin with their first segment: of the others its name tells."""
+        """Only of logs that do not begin with the first segment on the disk: of the others its name tells."""
         starts = {
             key: log.log_start_offset
             for key, log in self.logs.items()
-            if log.log_start_offset > log.segments.first.base_offset
+            if log.log_start_offset > log.segments.first.base_offset or not log.retirement.is_idle
         }
         return self._checkpoint(checkpoints.LOG_START_CHECKPOINT, starts)
 

@@ -77,6 +77,8 @@ def open_log(
         is_durable=shut_down_cleanly,
         closed_segments=opening.closed_segments,
     )
+    if opening.unsaved_snapshot is not None:
+        log.add_snapshot(*opening.unsaved_snapshot)
     return OpenedLog(log, opening.scanned_bytes, opening.dropped_bytes)
 
 
@@ -98,6 +100,7 @@ class _Opening:
         self.leader_epochs = LeaderEpochs()
         self.closed_segments: list[tuple[Segment, int]] = []
         self.snapshot_offset = 0
+        self.unsaved_snapshot: tuple[int, bytes] | None = None
         self.next_offset = 0
         self.scanned_bytes = 0
         self.dropped_bytes = 0
@@ -140,6 +143,7 @@ class _Opening:
         self.leader_epochs.truncate_from(self.log_start_offset)
         self.closed_segments = []
         self.snapshot_offset = 0
+        self.unsaved_snapshot = None
         self.next_offset = self.log_start_offset
         segment = Segment(self.disk, self.directory, self.log_start_offset, 0, self.config)
         segment.create()
@@ -240,6 +244,8 @@ class _Opening:
         if len(self.segments):
             self.segments.active.seal()
             self.closed_segments.append((self.segments.active, self.next_offset))
+            # Where the active segment begins: what is before may be retired, and nobody could tell its producers then.
+            self.unsaved_snapshot = (self.next_offset, self.producers.snapshot())
 
     def _drop(self, segment: Segment) -> None:
         self.dropped_bytes += segment.byte_count
