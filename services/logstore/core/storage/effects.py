@@ -175,6 +175,17 @@ class TakeBackEffect:
 
 
 @dataclass(slots=True, eq=False)
+class SpaceEffect:
+    """How much room the volume of a log directory has."""
+
+    log_directory: str
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    is_done: bool = False
+    has_failed: bool = False
+
+
+@dataclass(slots=True, eq=False)
 class ProbeEffect:
     """Find out whether a log directory has room again: it has when this succeeds."""
 
@@ -240,6 +251,7 @@ StorageEffect = (
     | DropCleanedEffect
     | TakeBackEffect
     | ProbeEffect
+    | SpaceEffect
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
@@ -280,6 +292,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             _take_back(disk, effect)
         case ProbeEffect():
             _probe(disk, f"{effect.log_directory}/{PROBE_FILE}")
+        case SpaceEffect():
+            effect.total_bytes, effect.usable_bytes = disk.space(effect.log_directory)
         case DeleteFilesEffect():
             for path in effect.paths:
                 _unless_gone(disk.remove, path)
