@@ -46,6 +46,8 @@ class LogRetirement:
         return self.in_flight
 
     def done(self, effect: RetireEffect) -> None:
+        if self._log.error is not None:
+            return  # Offline meanwhile: nothing is under way any more.
         assert effect is self.in_flight
         self.in_flight = None
 

@@ -209,7 +209,6 @@ class _Opening:
         self.next_offset = suspects[0].base_offset
         # Its indexes are made anew: what they were before is no longer durable, and what they become is not yet.
         self.recovery_point = min(self.recovery_point, self.next_offset)
-        self.leader_epochs.truncate_from(self.next_offset)
         self._load_producers(self.next_offset)
         if len(self.segments):
             # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
@@ -230,7 +229,7 @@ class _Opening:
             self.segments.add(segment)
             for position, header in segment.rebuild(check_crc=True):
                 self.segments.recent.add(header.base_offset, position)
-                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+                self._note_leader_epoch(header)
                 note_producer(self.producers, header)
                 self.next_offset = header.next_offset
             self.scanned_bytes += segment.byte_count
@@ -238,6 +237,14 @@ class _Opening:
             self.dropped_bytes += cut_bytes
             is_damaged = cut_bytes > 0
         self.leader_epochs.truncate_from(self.next_offset)
+
+    def _note_leader_epoch(self, header: BatchHeader) -> None:
+        """The checkpoint stands as long as the batches agree: it knows where an epoch began whose first batches have
+        been compacted away.
+        """
+        if self.leader_epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
+            self.leader_epochs.truncate_from(header.base_offset)
+            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
 
     def _close_active(self) -> None:
         """Give the indexes of a segment that has a successor their last entries; the next flush takes it along."""
