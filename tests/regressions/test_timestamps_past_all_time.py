@@ -1,4 +1,4 @@
-"""Timestamps of records that don't fit into 64 bits, in a batch whose checksum is right: they ended the cleaner's process.
+"""Timestamps of records that are past 64 bits, in a batch whose checksum is right: they ended the cleaner's process.
 
 Found by `make fuzz` (compaction). A leader looks at a batch's header, where both timestamps may be sensible; the deltas
 of its records are the producer's own. The log is uncleanable, and all others are cleaned.
@@ -35,6 +35,18 @@ def test_the_log_is_uncleanable(delta: int, value: bytes | None) -> None:
     log = writer.open(compacted_topic())
     with pytest.raises(UncleanableLog, match="timestamp"):
         clean(writer.disk, log, WALL_MS)
+
+
+def test_one_that_is_no_number_makes_it_uncleanable_too() -> None:
+    header = parse_header(build_batch([keyed("a", "1"), keyed("b", "2")]))
+    endless = b"\0" + b"\xff" * 10 + b"\0" + b"\0" * 6
+    writer = LogWriter(DiskModel())
+    writer.add(assemble_batch(header, record(0, 0, b"a", b"1") + varint(len(endless)) + endless))
+    writer.records(keyed("a", "later"))
+    writer.roll()
+    writer.records(keyed("z", "active"))
+    with pytest.raises(UncleanableLog):
+        clean(writer.disk, writer.open(compacted_topic()), WALL_MS)
 
 
 def test_sensible_ones_are_cleaned() -> None:
