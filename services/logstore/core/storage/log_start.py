@@ -65,12 +65,11 @@ def apply_retention(log: PartitionLog, high_watermark: int, wall_ms: int) -> Ret
     segment back, and if it were torn the log would end there. What is below the log start goes whatever the topic's
     policy says. Raises DiskError.
     """
-    rules = [_below_log_start(log)]
+    outcome = _retire(log, high_watermark, _below_log_start(log))
     if DELETE in log.config.cleanup_policy.split(","):
-        rules += [_past_size(log), _past_time(log, wall_ms)]
-    outcome = RetentionOutcome.NOTHING
-    for is_over in rules:
-        outcome = max(outcome, _retire(log, high_watermark, is_over))
+        # Each rule looks at what the one before it has left.
+        outcome = max(outcome, _retire(log, high_watermark, _past_size(log)))
+        outcome = max(outcome, _retire(log, high_watermark, _past_time(log, wall_ms)))
     return outcome
 
 
