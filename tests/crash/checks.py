@@ -8,9 +8,10 @@ from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import OpenedPartition
 from services.logstore.core.storage.segment import Segment
 from tests.crash import naive
+from tests.crash.batches import check_batch, check_compaction
 from tests.crash.life import Life
 from tests.crash.naive import NaiveSegment
-from tests.crash.truth import TruePartition
+from tests.crash.truth import TrueBatch, TruePartition
 from tests.crash.world import End, World
 
 LEFTOVERS = (".tmp", ".cleaned", ".swap", ".deleted")
@@ -31,12 +32,18 @@ def check_opened(world: World, life: Life, end: End) -> None:
             continue
         log = opened.opened.log
         segments = naive.read_segments(disk, log.directory)
-        check_prefix(truth, segments, log, end)
+        check_segments(truth, segments, log)
+        check_batches(world, truth, segments)
+        check_promises(truth, log, end)
         _cut(world, truth, log.log_end_offset, end)
+        truth.files_begin = segments[0].base_offset
+        truth.recovered_end = log.log_end_offset
         check_offsets(truth, opened)
-        check_leader_epochs(segments, log)
-        check_producers(segments, log)
-        check_snapshots(world, segments, log)
+        check_leader_epochs(truth, segments, log)
+        check_producers(world, truth, segments, log)
+        check_snapshots(world, truth, segments, log)
+        if truth.was_ever_compacted:
+            check_compaction(truth, segments, log.log_start_offset)
         for segment in log.segments.all():
             plain = next(each for each in segments if each.base_offset == segment.base_offset)
             path = f"{log.directory}/{segment.base_offset:020d}"
@@ -77,64 +84,105 @@ def _cut(world: World, truth: TruePartition, end_offset: int, end: End) -> None:
             producer.log_was_cut(lost)
 
 
-def check_prefix(truth: TruePartition, segments: list[NaiveSegment], log: PartitionLog, end: End) -> None:
-    """A prefix of what was appended, without gap or repetition, that has everything that was promised."""
+def check_segments(truth: TruePartition, segments: list[NaiveSegment], log: PartitionLog) -> None:
+    """One follows the other, all of each is sound, and the log knows of these and no others."""
     name = truth.name
     assert [each.base_offset for each in segments] == [each.base_offset for each in log.segments.all()]
     next_offset = segments[0].base_offset
     assert next_offset <= truth.log_start_asked, f"{name} begins at {next_offset}"
-    index = truth.holding(next_offset) if truth.batches else 0
     for segment in segments:
         assert segment.base_offset == next_offset, f"{name}: a segment at {segment.base_offset} follows {next_offset}"
         assert segment.torn_bytes == 0, f"{name}: {segment.torn_bytes} bytes follow {segment.next_offset}"
-        for batch in segment.batches:
-            assert index < len(truth.batches), f"{name}: {batch.header} was never appended"
-            expected = truth.batches[index]
-            assert batch.content == expected.content, f"{name}: {batch.header} instead of {expected.header}"
-            index += 1
         next_offset = segment.next_offset
     assert log.log_end_offset == log.next_offset == next_offset, f"{name} ends at {log.log_end_offset}"
-    assert next_offset >= truth.durable_offset, (
-        f"{name} ends at {next_offset}; everything below {truth.durable_offset} was flushed"
+
+
+def check_batches(world: World, truth: TruePartition, segments: list[NaiveSegment]) -> None:
+    """What was appended, in order, without a gap (but for compaction's) and nothing else."""
+    next_offset = segments[0].base_offset
+    for segment in segments:
+        for _, header, content in segment.batches:
+            if truth.at(header.base_offset) is None or header.base_offset >= truth.next_offset:
+                _accept_taken_back(world, truth, content)
+            batch = check_batch(truth, content)
+            is_gap_allowed = truth.was_ever_compacted and batch.base_offset > next_offset
+            assert batch.base_offset == next_offset or is_gap_allowed, f"{truth.name}: {header} follows {next_offset}"
+            next_offset = batch.next_offset
+
+
+def _accept_taken_back(world: World, truth: TruePartition, content: bytes) -> None:
+    """Appends that found no room may be there after a crash, where nothing has taken their place."""
+    for tail in truth.taken_back:
+        if tail and tail[0].content == content and tail[0].base_offset == truth.next_offset:
+            truth.accept_taken_back(tail)
+            world.hits["batches back that had found no room"] += 1
+            return
+
+
+def check_promises(truth: TruePartition, log: PartitionLog, end: End) -> None:
+    """Everything is there that was flushed; after the end of a process everything that was written."""
+    end_offset = log.log_end_offset
+    assert end_offset >= truth.durable_offset, (
+        f"{truth.name} ends at {end_offset}; everything below {truth.durable_offset} was flushed"
     )
-    if end is not End.POWER_CUT:
-        assert next_offset >= truth.written_offset, (
-            f"{name} ends at {next_offset}; everything below {truth.written_offset} was written"
-        )
+    assert end is End.POWER_CUT or end_offset >= truth.written_offset, (
+        f"{truth.name} ends at {end_offset}; everything below {truth.written_offset} was written"
+    )
 
 
 def check_offsets(truth: TruePartition, opened: OpenedPartition) -> None:
     log = opened.opened.log
     name = truth.name
-    assert 0 <= opened.high_watermark <= log.log_end_offset, f"{name}: high watermark {opened.high_watermark}"
-    assert log.log_start_offset <= min(truth.log_start_asked, log.log_end_offset)
+    assert log.log_start_offset <= opened.high_watermark <= log.log_end_offset, f"{name}: {opened.high_watermark}"
+    assert log.log_start_offset <= truth.log_start_asked, f"{name} begins at {log.log_start_offset}"
     assert log.recovery_point <= log.log_end_offset
 
 
-def check_leader_epochs(segments: list[NaiveSegment], log: PartitionLog) -> None:
-    expected = naive.leader_epochs(segments)
-    assert log.leader_epochs.entries() == expected, (
-        f"{log.directory}: leader epochs {log.leader_epochs.entries()}, and its batches say {expected}"
-    )
+def check_leader_epochs(truth: TruePartition, segments: list[NaiveSegment], log: PartitionLog) -> None:
+    """Those of the batches. The first entry may begin at a log start that a crash has taken back."""
+    # One that begins at the end has no batch; a start may have dropped it.
+    entries = [entry for entry in log.leader_epochs.entries() if entry[1] < log.log_end_offset]
+    begins = max(log.log_start_offset, entries[0][1] if entries else 0)
+    assert begins <= max(truth.log_start_asked, segments[0].base_offset), f"{truth.name}: epochs {entries}"
+    expected = [entry for entry in truth.leader_epochs(begins) if entry[1] < log.log_end_offset]
+    if truth.was_ever_compacted or not any(segment.batches for segment in segments):
+        # Epochs whose batches are all gone may be known still.
+        for segment in segments:
+            for _, header, _ in segment.batches:
+                if header.base_offset >= begins:
+                    known = log.leader_epochs.epoch_of(header.base_offset)
+                    assert known == header.partition_leader_epoch, f"{truth.name}: {header} is of epoch {known}"
+        return
+    assert entries == expected, f"{log.directory}: leader epochs {entries}, and its batches say {expected}"
 
 
-def check_producers(segments: list[NaiveSegment], log: PartitionLog) -> None:
-    """A snapshot keeps each producer's last batch only: what is known besides is a suffix of the last five."""
-    expected = naive.producers(segments, log.log_end_offset)
+def check_producers(world: World, truth: TruePartition, segments: list[NaiveSegment], log: PartitionLog) -> None:
+    """Everybody with a batch in the log (and others that had one), with a suffix of the last five batches: a snapshot
+    keeps each producer's last batch only.
+    """
     known = {entry.producer_id: entry for entry in log.producers.entries()}
-    assert sorted(known) == sorted(expected), f"{log.directory}: producers {sorted(known)}, not {sorted(expected)}"
+    needed = naive.producers(segments, log.log_end_offset)
+    missing = [id_ for id_ in needed if id_ not in known and not world.may_have_expired(needed[id_].batches[-1][3])]
+    assert not missing, f"{log.directory}: producers {missing} are not known"
     for producer_id, entry in known.items():
-        batches = [tuple(batch) for batch in entry.batches]
-        full = expected[producer_id]
-        assert entry.producer_epoch == full.epoch
-        assert batches, f"{log.directory}: nothing known of producer {producer_id}"
-        assert full.batches[-len(batches) :] == batches, (
-            f"{log.directory}: producer {producer_id} {batches}, not {full.batches}"
-        )
-        assert entry.last_timestamp_ms == full.batches[-1][3]
+        produced = truth.produced_by(producer_id)
+        assert produced, f"{log.directory}: nobody knows of producer {producer_id}"
+        full = [_noted(batch) for batch in produced]
+        batches = [tuple(batch)[:3] for batch in entry.batches]
+        assert entry.producer_epoch == produced[-1].header.producer_epoch, f"{log.directory}: producer {producer_id}"
+        if truth.was_ever_compacted:
+            is_sound = batches[-1:] == full[-1:] and [batch for batch in full if batch in batches] == batches
+        else:
+            is_sound = bool(batches) and full[-len(batches) :] == batches
+        assert is_sound, f"{log.directory}: producer {producer_id} {batches}, not {full[-5:]}"
 
 
-def check_snapshots(world: World, segments: list[NaiveSegment], log: PartitionLog) -> None:
+def _noted(batch: TrueBatch) -> tuple[int, int, int]:
+    """(last sequence, last offset, offset delta): what is noted of a producer's batch."""
+    return batch.header.last_sequence, batch.header.last_offset, batch.header.last_offset_delta
+
+
+def check_snapshots(world: World, truth: TruePartition, segments: list[NaiveSegment], log: PartitionLog) -> None:
     """A snapshot that can be read tells of exactly the batches before it; there is none past the end."""
     for entry in world.disk.list(log.directory):
         if not entry.name.endswith(".snapshot"):
@@ -142,10 +190,17 @@ def check_snapshots(world: World, segments: list[NaiveSegment], log: PartitionLo
         offset = int(entry.name[:20])
         assert offset <= log.log_end_offset, f"{log.directory}: {entry.name} is past {log.log_end_offset}"
         content = naive.snapshot(world.disk.read_file(f"{log.directory}/{entry.name}"))
-        if content is not None:
-            expected = naive.producers(segments, offset)
-            last = {id_: (each.epoch, *each.batches[-1][:3]) for id_, each in expected.items()}
-            assert content == last, f"{log.directory}: {entry.name} says {content}, and its batches say {last}"
+        if content is None:
+            continue
+        needed = naive.producers(segments, offset)
+        missing = [
+            id_ for id_ in needed if id_ not in content and not world.may_have_expired(needed[id_].batches[-1][3])
+        ]
+        assert not missing, f"{log.directory}: {entry.name} knows nothing of {missing}"
+        for producer_id, noted in content.items():
+            produced = truth.produced_by(producer_id, offset)
+            expected = (produced[-1].header.producer_epoch, *_noted(produced[-1])) if produced else None
+            assert noted == expected, f"{log.directory}: {entry.name} says {noted} of {producer_id}, not {expected}"
 
 
 def check_offset_index(path: str, plain: NaiveSegment, segment: Segment, interval_bytes: int) -> None:
@@ -174,7 +229,7 @@ def check_time_index(path: str, plain: NaiveSegment, segment: Segment, interval_
     for offset, _ in naive.offset_entries(plain, interval_bytes):
         needed = naive.max_timestamp(plain, offset)
         assert needed in entries or needed[0] < 0, f"{path} has no entry {needed}"
-    if not is_active and plain.batches:
+    if not is_active and largest[0] >= 0:
         assert entries, f"{path} of a closed segment has no entry"
         assert entries[-1] == largest
 
@@ -191,27 +246,29 @@ def check_second_start(world: World, life: Life) -> None:
         broker_epoch=1,
         now_ms=world.now_ms,
         written=lambda effect: None,
+        turned=lambda: None,
+        options=dict(world.shape.options),
+        dedupe_buffer_bytes=world.shape.dedupe_buffer_bytes,
     )
-    before, after = _summary(life), _summary(again)
+    before, after = _summary(world, life), _summary(world, again)
     for name, state in before.items():
         assert after.get(name) == state, f"{name} after a second start: {after.get(name)}, not {state}"
     assert len(after) == len(before)
 
 
-def _summary(life: Life) -> dict[str, tuple[object, ...]]:
-    return {
-        opened.opened.log.directory: (
+def _summary(world: World, life: Life) -> dict[str, tuple[object, ...]]:
+    """What is compared; epochs without a batch and producers that have expired may come and go."""
+    summary: dict[str, tuple[object, ...]] = {}
+    for opened in life.loaded:
+        log = opened.opened.log
+        producers = [entry for entry in log.producers.entries() if not world.may_have_expired(entry.last_timestamp_ms)]
+        summary[log.directory] = (
             opened.topic_id,
             opened.high_watermark,
-            opened.opened.log.log_start_offset,
-            opened.opened.log.log_end_offset,
-            [segment.base_offset for segment in opened.opened.log.segments.all()],
-            [segment.byte_count for segment in opened.opened.log.segments.all()],
-            opened.opened.log.leader_epochs.entries(),
-            sorted(
-                (entry.producer_id, entry.producer_epoch, entry.last_sequence)
-                for entry in opened.opened.log.producers.entries()
-            ),
+            log.log_start_offset,
+            log.log_end_offset,
+            [(segment.base_offset, segment.byte_count) for segment in log.segments.all()],
+            [entry for entry in log.leader_epochs.entries() if entry[1] < log.log_end_offset],
+            sorted((entry.producer_id, entry.producer_epoch, entry.last_sequence) for entry in producers),
         )
-        for opened in life.loaded
-    }
+    return summary

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from barnabas.wire.record_batch import BatchHeader, Record, build_batch, parse_header, patch_offsets
-from tests.crash.truth import WINDOW_BATCHES, TrueBatch, TruePartition
+from tests.crash.truth import WINDOW_BATCHES, TrueBatch, TruePartition, TrueRecord
 
 UNANSWERED_MAX = 5
 KEYS = 12
@@ -19,15 +19,15 @@ KEYS = 12
 class Sent:
     """One batch as it leaves a client."""
 
-    records: bytes
+    content: bytes
     header: BatchHeader
-    timestamps: tuple[int, ...]
+    records: tuple[TrueRecord, ...]
 
     def placed(self, base_offset: int, leader_epoch: int) -> TrueBatch:
         """As it has to be in the log."""
-        content = bytearray(self.records)
+        content = bytearray(self.content)
         patch_offsets(content, 0, base_offset, leader_epoch)
-        return TrueBatch(bytes(content), parse_header(content), self.timestamps)
+        return TrueBatch(bytes(content), parse_header(content), self.records)
 
     def is_in(self, truth: TruePartition) -> TrueBatch | None:
         """The batch of the log that this is a repetition of."""
@@ -58,31 +58,38 @@ class Producer:
     def is_idempotent(self) -> bool:
         return self.producer_id >= 0
 
-    def next_batch(self, records_count: int, value_bytes: int, timestamp_ms: int, key: int) -> Sent:
+    def next_batch(
+        self, records_count: int, value_bytes: int, timestamp_ms: int, key: int, *, are_tombstones: bool
+    ) -> Sent:
         """A batch that was never sent before; its records are a millisecond apart, and tell who made them."""
         self.batches_made += 1
-        timestamps = tuple(timestamp_ms + index for index in range(records_count))
         tag = f"{self.producer_id}/{self.epoch}/{self.batches_made}".encode()
-        records = [
-            Record(b"key %d" % ((key + index) % KEYS), tag + b"." * value_bytes, record_ms)
-            for index, record_ms in enumerate(timestamps)
-        ]
+        value = None if are_tombstones else tag + b"." * value_bytes
+        records = tuple(
+            TrueRecord(b"key %d" % ((key + index) % KEYS), value, timestamp_ms + index)
+            for index in range(records_count)
+        )
+        plain = [Record(record.key, record.value, record.timestamp_ms) for record in records]
         if self.is_idempotent:
             made = build_batch(
-                records, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=self.next_sequence
+                plain, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=self.next_sequence
             )
             self.next_sequence += records_count
         else:
-            made = build_batch(records)
-        return Sent(made, parse_header(made), timestamps)
+            made = build_batch(plain)
+        return Sent(made, parse_header(made), records)
 
     def log_was_cut(self, lost: list[TrueBatch]) -> None:
         """A crash has taken batches. Those that were not answered will be repeated; others can't be."""
         ours = [batch for batch in lost if batch.header.producer_id == self.producer_id]
         if self.is_idempotent and any(batch.is_acknowledged for batch in ours):
-            self.epoch += 1
-            self.next_sequence = 0
-            self.unanswered.clear()
+            self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """A new epoch: what was not answered is given up."""
+        self.epoch += 1
+        self.next_sequence = 0
+        self.unanswered.clear()
 
 
 def is_within_window(batch: TrueBatch, truth: TruePartition) -> bool:
@@ -97,5 +104,5 @@ def is_surely_remembered(batch: TrueBatch, truth: TruePartition) -> bool:
     """
     produced = truth.produced_by(batch.header.producer_id)
     if batch is produced[-1]:
-        return True
+        return batch.base_offset >= truth.files_begin
     return is_within_window(batch, truth) and batch.base_offset >= truth.recovered_end

@@ -7,9 +7,11 @@ operation of the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
+from typing import Any
 
 from barnabas.channel.assembly import ReadAssembler
 from barnabas.channel.messages import (
@@ -24,6 +26,7 @@ from barnabas.channel.messages import (
     ReadPartitionResult,
     ReadRequest,
 )
+from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import (
     ControlRequest,
     ControlResponse,
@@ -35,15 +38,20 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
+from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
 from services.logstore.core.partition import Partition
+from services.logstore.core.storage.compaction.cleaner import Cleaner
+from services.logstore.core.storage.compaction.orders import CleanOrder, PassReport
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
+    DeleteFilesEffect,
     FlushEffect,
     ReadEffect,
     ReplaceEffect,
+    RetireEffect,
     StorageEffect,
+    SwapEffect,
     WriteEffect,
     execute,
 )
@@ -75,10 +83,14 @@ class Life:
         broker_epoch: int,
         now_ms: int,
         written: Written,
+        turned: Callable[[], None],
+        options: Mapping[str, int],
+        dedupe_buffer_bytes: int,
     ) -> None:
         """Opens and loads, as the shell does. Raises DiskError where the shell would refuse to start.
 
-        `written` hears of every effect that the disk has carried out.
+        `written` hears of every effect that the disk has carried out, `turned` of every turn. `options` are settings
+        of the logstore, in the names of LogstoreConfig.
         """
         self.disk = disk
         self.now_ms = now_ms
@@ -101,7 +113,7 @@ class Life:
                     raise error
                 self.strays.append(opened)
         self.core = LogstoreCore(
-            LogstoreConfig(NODE_ID, CLUSTER_ID, topic_defaults=defaults),
+            LogstoreConfig(NODE_ID, CLUSTER_ID, topic_defaults=defaults, **options),  # type: ignore[arg-type]
             self.directories,
             self.loaded,
             CODECS,
@@ -109,13 +121,20 @@ class Life:
         self.core.on_registered(broker_epoch)
         self._broker_epoch = broker_epoch
         self._written = written
+        self._turned = turned
         self._ids = count(1)
         self._credit = 0
+        self._to_send: deque[Append] = deque()
         self._on_append: dict[int, Callable[[AppendResult], None]] = {}
         self._on_offset: dict[int, Callable[[OffsetAnswer], None]] = {}
         self._on_read: dict[int, Callable[[ReadPartitionResult], None]] = {}
         self._assembler = ReadAssembler()
+        self._on_answer: dict[int, Callable[[Any], None]] = {}
         self._controls: list[ControlResponse] = []
+        self._dedupe_buffer_bytes = dedupe_buffer_bytes
+        self._cleaner = self._new_cleaner()
+        self.passes: list[PassReport] = []
+        """What became of compactions."""
         self.core.on_exchange(_EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "crash")))
         self.core.on_read(_READ, ReadRequest(Hello(CLUSTER_ID, "crash")))
         self.turn()
@@ -152,6 +171,7 @@ class Life:
         self.in_flight += self.core.take_effects()
         outgoing = self.core.take_outgoing()
         self.offline += [path for path, _ in outgoing.offline]
+        self._turned()
         self._hear(outgoing)
 
     def execute(self, choice: int) -> str:
@@ -174,21 +194,54 @@ class Life:
         self._take()
         return described(effect)
 
+    # --- the cleaner, a process of its own ---
+
+    def _new_cleaner(self) -> Cleaner:
+        return Cleaner(lambda: self.disk, CODECS, dedupe_buffer_bytes=self._dedupe_buffer_bytes, io_buffer_bytes=2_000)
+
+    @property
+    def is_cleaning(self) -> bool:
+        return self._cleaner.is_busy
+
+    def clean(self) -> str:
+        """A step of the pass that is under way; what it was."""
+        _, report = self._cleaner.step(self.now_ms)
+        if report is None:
+            return "the cleaner reads on"
+        self.core.on_cleaner_report(report)
+        self._take()
+        return f"the cleaner reports {report}"
+
+    def kill_cleaner(self) -> None:
+        self._cleaner = self._new_cleaner()
+        self.core.on_cleaner_gone()
+        self._take()
+
+    # --- turns of all ---
+
     def settle(self, chance: Random) -> None:
         """Turns until nothing is left to be done."""
         for _ in range(_STEPS_MAX):
             self.turn()
-            if self.finished and (not self.in_flight or chance.random() < 0.5):
+            if self.is_cleaning and chance.random() < 0.5:
+                self.clean()
+            elif self.finished and (not self.in_flight or chance.random() < 0.5):
                 self.report(chance.randrange(len(self.finished)))
             elif self.in_flight:
                 self.execute(chance.randrange(len(self.in_flight)))
-            elif not self.core.has_work:
+            elif not self.core.has_work and not self.is_cleaning:
                 return
         raise AssertionError("the logstore never comes to rest")
 
     def break_off(self, chance: Random) -> int:
         """The process ends with effects in flight: not begun, done in part, or done. How many were done in part."""
         in_part = 0
+        self.disk.interrupt_after = chance.randint(0, 8)
+        try:
+            while self.is_cleaning and chance.random() < 0.8:
+                self._cleaner.step(self.now_ms)
+        except MachineStopped:
+            in_part += 1
         chance.shuffle(self.in_flight)
         for effect in self.in_flight:
             fate = chance.random()
@@ -219,16 +272,17 @@ class Life:
 
     def append(
         self, topic_id: bytes, partition: int, leader_epoch: int, records: bytes, answer: Callable[[AppendResult], None]
-    ) -> bool:
-        """Hand in a batch; False when there is no credit for it now."""
-        if self._credit <= 0:
-            return False
-        self._credit -= 1
+    ) -> None:
+        """Hand in a batch; it goes out when there is credit for it."""
         request_id = next(self._ids)
         self._on_append[request_id] = answer
-        appends = [Append(request_id, topic_id, partition, leader_epoch, -1, records)]
-        self.core.on_exchange(_EXCHANGE, ExchangeRequest(appends=appends))
-        return True
+        self._to_send.append(Append(request_id, topic_id, partition, leader_epoch, -1, records))
+        self._send()
+
+    def _send(self) -> None:
+        while self._to_send and self._credit > 0:
+            self._credit -= 1
+            self.core.on_exchange(_EXCHANGE, ExchangeRequest(appends=[self._to_send.popleft()]))
 
     def read(
         self,
@@ -255,6 +309,12 @@ class Life:
         self.core.on_exchange(_EXCHANGE, ExchangeRequest(offset_queries=[query]))
         return True
 
+    def call(self, request: AdministrationRequest, answer: Callable[[Any], None]) -> None:
+        """A gateway's call."""
+        call_id = next(self._ids)
+        self._on_answer[call_id] = answer
+        assert self.core.on_administration(call_id, request)
+
     def command(self, body: LeaderAndIsr | StopReplica | UpdateMetadata, chance: Random) -> ControlResponse:
         """A command of the controller, in as many turns as it takes; effects in flight go on meanwhile."""
         request = ControlRequest(
@@ -278,6 +338,12 @@ class Life:
                 self.report(chance.randrange(len(self.finished)))
             elif self.in_flight:
                 self.execute(chance.randrange(len(self.in_flight)))
+            elif self.is_cleaning:
+                self.clean()
+            else:
+                # Some of what it waits for is tried again by the clock.
+                self.now_ms += TICK_MS
+                self.tick()
         raise AssertionError(f"never answered: {request}")
 
     def _hear(self, outgoing: Outgoing) -> None:
@@ -285,6 +351,7 @@ class Life:
         for _, response in outgoing.exchanges:
             if response.credit is not None:
                 self._credit += response.credit.requests
+                self._send()
             for result in response.append_results:
                 self._on_append.pop(result.request_id)(result)
             for answer in response.offset_answers:
@@ -295,6 +362,14 @@ class Life:
                 if whole is not None:
                     self._on_read.pop(whole.request_id)(whole.partitions[0])
         self._controls += [response for _, response in outgoing.controls]
+        for call_id, answered in outgoing.administration:
+            self._on_answer.pop(call_id)(answered)
+        for command in outgoing.cleaner:
+            if isinstance(command, CleanOrder):
+                self._cleaner.begin(command, self.now_ms)
+            else:
+                self._cleaner.cancel(command.order_id)
+        self.passes += outgoing.passes
 
 
 def _open(disk: DiskModel, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:
@@ -324,5 +399,11 @@ def described(effect: StorageEffect) -> str:
             return f"replaces {effect.replacement.path}"
         case DeleteDirectoryEffect():
             return f"removes {effect.path}"
+        case SwapEffect():
+            return f"swaps {effect.log.directory} {[phase[-1].source for phase in effect.phases]}"
+        case RetireEffect():
+            return f"retires {len(effect.segments)} segments of {effect.directory}"
+        case DeleteFilesEffect():
+            return f"removes {len(effect.paths)} files"
         case _:
             return type(effect).__name__

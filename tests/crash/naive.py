@@ -79,11 +79,15 @@ def offset_entries(segment: NaiveSegment, interval_bytes: int) -> list[tuple[int
 
 
 def max_timestamp(segment: NaiveSegment, upto_offset: int) -> tuple[int, int]:
-    """(timestamp, last offset of the batch that reached it first) of the batches that begin at or before an offset."""
+    """(timestamp, last offset of the batch that reached it first) of the batches that begin at or before an offset.
+
+    A batch whose records have been compacted away has no time to look for.
+    """
     found = (-1, segment.base_offset)
     for batch in segment.batches:
-        if batch.header.base_offset <= upto_offset and batch.header.max_timestamp > found[0]:
-            found = (batch.header.max_timestamp, batch.header.last_offset)
+        header = batch.header
+        if header.records_count and header.base_offset <= upto_offset and header.max_timestamp > found[0]:
+            found = (header.max_timestamp, header.last_offset)
     return found
 
 

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.channel.messages import OffsetAnswer, ReadPartitionResult
+from barnabas.cluster.administration import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.cluster.messages import StopReplica, StopReplicaPartition
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers
+from tests.crash.appends import INDETERMINATE
+from tests.crash.batches import check_batch
 from tests.crash.clients import UNANSWERED_MAX
 from tests.crash.life import WALL_MS, Life
 from tests.crash.truth import TruePartition
-from tests.crash.world import INDETERMINATE, World
+from tests.crash.world import World
 from tests.sim.disk_model import Fault
 
 MAX_TIMESTAMP = -3
@@ -44,6 +47,7 @@ class AppendBatches:
     value_bytes: int
     jitter_ms: int
     key: int
+    are_tombstones: bool = False
 
     def run(self, world: World, life: Life) -> None:
         truth = _chosen(world, self.partition)
@@ -57,12 +61,14 @@ class AppendBatches:
             if producer.is_idempotent and len(producer.unanswered) >= UNANSWERED_MAX:
                 break
             timestamp_ms = WALL_MS + world.now_ms + self.jitter_ms * (index + 1)
-            sent = producer.next_batch(self.records, self.value_bytes, timestamp_ms, self.key + index)
+            sent = producer.next_batch(
+                self.records, self.value_bytes, timestamp_ms, self.key + index, are_tombstones=self.are_tombstones
+            )
             if producer.is_idempotent:
                 producer.unanswered.append(sent)
             world.note(
                 f"{truth.name}: producer {producer.producer_id} sends {self.records} records, "
-                f"sequence {sent.header.base_sequence}, for offset {truth.next_offset}"
+                f"sequence {sent.header.base_sequence}, behind offset {truth.next_offset}"
             )
             world.send(producer, sent)
         life.turn()
@@ -94,7 +100,9 @@ class Work:
     def run(self, world: World, life: Life) -> None:
         for index in range(self.times):
             choice = self.choice // (index + 1)
-            if life.finished and (choice % 3 == 0 or not life.in_flight):
+            if life.is_cleaning and choice % 2:
+                world.note(life.clean())
+            elif life.finished and (choice % 3 == 0 or not life.in_flight):
                 world.note(f"reported: {life.report(choice // 3)}")
             elif life.in_flight:
                 world.note(life.execute(choice // 3))
@@ -117,8 +125,7 @@ class Wait:
     ms: int
 
     def run(self, world: World, life: Life) -> None:
-        world.now_ms += self.ms
-        life.now_ms = world.now_ms
+        life.now_ms += self.ms
         world.note(f"it is {world.now_ms} ms")
         life.tick()
         life.turn()
@@ -182,15 +189,16 @@ class ReadBack:
 
 
 def check_fetched(truth: TruePartition, offset: int, records: bytes) -> None:
-    """Whole batches, beginning with the one that holds `offset`, byte for byte those that were appended."""
-    headers = [(position, header) for position, header in iterate_headers(records)]
-    assert headers, f"{truth.name}: nothing is read at {offset}"
-    index = truth.holding(offset)
-    for position, header in headers:
-        batch = truth.batches[index]
-        content = records[position : position + header.size_bytes]
-        assert content == batch.content, f"{truth.name}: read {header} where {batch.header} was appended"
-        index += 1
+    """Whole batches, beginning with the one that holds `offset` or, where that was compacted away, the next one."""
+    next_offset = offset
+    for position, header in iterate_headers(records):
+        batch = check_batch(truth, records[position : position + header.size_bytes])
+        is_next = batch.base_offset <= next_offset < batch.next_offset
+        assert is_next or (truth.was_ever_compacted and batch.base_offset > next_offset), (
+            f"{truth.name}: {header} is read at {next_offset}"
+        )
+        next_offset = batch.next_offset
+    assert next_offset > offset, f"{truth.name}: nothing is read at {offset}"
 
 
 @dataclass(slots=True, frozen=True)
@@ -204,18 +212,20 @@ class LookUp:
     def run(self, world: World, life: Life) -> None:
         truth = _chosen(world, self.partition)
         partition = life.partition(truth.topic_id, truth.partition)
-        if partition is None or not truth.batches:
+        if partition is None or not truth.batches or truth.was_ever_compacted:
             return
         batch = truth.batches[self.where % len(truth.batches)]
         timestamp_ms = batch.header.max_timestamp + self.past_ms
         start = partition.log.log_start_offset
 
         def answer(found: OffsetAnswer) -> None:
-            if found.error_code in INDETERMINATE:
+            if found.error_code in (*INDETERMINATE, ErrorCode.OFFSET_NOT_AVAILABLE):
                 return
             assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code).name
-            expected = truth.first_at_or_after(timestamp_ms, start, upto_offset)
-            assert (found.timestamp, found.offset) == expected, (
+            # What was deleted while it was looked for is found no more.
+            starts = (start, partition.log.log_start_offset)
+            expected = [truth.first_at_or_after(timestamp_ms, each, upto_offset) for each in starts]
+            assert (found.timestamp, found.offset) in expected, (
                 f"{truth.name}: {timestamp_ms} is at {(found.timestamp, found.offset)}, and should be at {expected}"
             )
             world.hits["lookups by time"] += 1
@@ -223,6 +233,70 @@ class LookUp:
         upto_offset = partition.high_watermark
         life.query_offset(truth.topic_id, truth.partition, timestamp_ms, answer)
         life.turn()
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteRecords:
+    """Up to some offset, or (0) to the high watermark."""
+
+    partition: int
+    where: int
+
+    def run(self, world: World, life: Life) -> None:
+        truth = _chosen(world, self.partition)
+        partition = life.partition(truth.topic_id, truth.partition)
+        if partition is None or partition.leader_epoch != truth.leader_epoch:
+            return
+        high_watermark = partition.high_watermark
+        offset = self.where % (high_watermark + 1) if self.where else -1
+        expected = high_watermark if offset < 0 else offset
+        is_allowed = "delete" in world.setting(truth, "cleanup.policy").split(",")
+        world.note(f"{truth.name}: deletes records before {expected}")
+        if is_allowed:
+            truth.log_start_asked = max(truth.log_start_asked, expected)
+
+        def answer(response: DeleteRecordsResponse) -> None:
+            (deleted,) = response.partitions
+            if deleted.error_code in INDETERMINATE:
+                return
+            assert deleted.error_code == (ErrorCode.NONE if is_allowed else ErrorCode.POLICY_VIOLATION)
+            assert not is_allowed or expected <= deleted.low_watermark <= truth.log_start_asked
+            world.hits["DeleteRecords"] += is_allowed
+
+        asked = DeleteRecordsPartition(truth.topic_id, truth.partition, offset)
+        life.call(DeleteRecordsRequest(0, [asked]), answer)
+        life.turn()
+
+
+@dataclass(slots=True, frozen=True)
+class AlterConfigs:
+    """Other settings of a topic, as the controller makes them known."""
+
+    topic: int
+    settings: tuple[tuple[str, str], ...]
+
+    def run(self, world: World, life: Life) -> None:
+        topic, _ = world.shape.topics[self.topic % len(world.shape.topics)]
+        # What is under way is done by the old settings.
+        life.settle(world.chance)
+        world.look()
+        world.note(f"{topic}: {', '.join(f'{name}={value}' for name, value in self.settings)}")
+        world.configs[topic].update(self.settings)
+        altered = [truth for truth in world.alive() if truth.topic == topic]
+        for truth in altered:
+            truth.was_ever_compacted |= "compact" in world.setting(truth, "cleanup.policy")
+        world.tell_metadata(altered, full=False)
+
+
+@dataclass(slots=True, frozen=True)
+class KillCleaner:
+    """The cleaner's process dies; the logstore's goes on."""
+
+    def run(self, world: World, life: Life) -> None:
+        if life.is_cleaning:
+            world.note("the cleaner is killed")
+            world.hits["cleaners killed"] += 1
+            life.kill_cleaner()
 
 
 @dataclass(slots=True, frozen=True)

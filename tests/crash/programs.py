@@ -13,10 +13,13 @@ from random import Random
 
 from barnabas.ports.disk import DiskErrorKind
 from tests.crash.operations import (
+    AlterConfigs,
     AppendBatches,
+    DeleteRecords,
     DeleteTopic,
     FailDisk,
     FillDisk,
+    KillCleaner,
     LookUp,
     MakeRoom,
     NewLeaderEpoch,
@@ -30,6 +33,24 @@ from tests.crash.operations import (
 from tests.crash.world import End, Shape
 
 CHOICES = 1 << 20
+KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "0",
+}
+POLICIES: tuple[dict[str, str], ...] = (
+    KEPT,
+    KEPT,
+    KEPT | {"retention.ms": "2000"},
+    KEPT | {"retention.bytes": "3000"},
+    KEPT | {"retention.ms": "5000", "retention.bytes": "10000"},
+    COMPACTED,
+    COMPACTED | {"delete.retention.ms": "86400000"},
+    COMPACTED | {"cleanup.policy": "compact,delete", "retention.bytes": "5000"},
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -72,9 +93,26 @@ def _shape(random: Random) -> Shape:
         defaults["flush.messages"] = flushing
     if random.random() < 0.4:
         defaults["flush.ms"] = random.choice(("0", "200"))
+    defaults |= random.choice(POLICIES)
+    options = {
+        "retention_check_interval_ms": random.choice((100, 2000)),
+        "log_start_checkpoint_interval_ms": random.choice((100, 5000)),
+        "recovery_point_checkpoint_interval_ms": random.choice((100, 5000, 60_000)),
+        "cleaner_backoff_ms": 100,
+    }
+    if random.random() < 0.2:
+        options["producer_id_expiration_ms"] = 3000
+        options["producer_id_expiration_check_interval_ms"] = 100
     topics = (("orders", random.randint(1, 3)), ("payments", 1))[: random.randint(1, 2)]
     directories = ("/data", "/more")[: random.choice((1, 1, 2))]
-    return Shape(directories, topics, tuple(sorted(defaults.items())), random.randint(0, 3))
+    return Shape(
+        directories,
+        topics,
+        tuple(sorted(defaults.items())),
+        tuple(sorted(options.items())),
+        producers=random.randint(0, 3),
+        dedupe_buffer_bytes=random.choice((700, 40_000)),
+    )
 
 
 def _life(random: Random, weights: dict[Callable[[Random], Operation], float]) -> LifePlan:
@@ -100,6 +138,9 @@ def _weights(random: Random) -> dict[Callable[[Random], Operation], float]:
         _settle: 0.5,
         _new_epoch: 0.5,
         _delete_topic: 0.1,
+        _delete_records: 0.5,
+        _alter_configs: 0.1,
+        _kill_cleaner: 0.1,
         _read: 1,
         _look_up: 1,
         _fail_disk: 0.2,
@@ -124,6 +165,7 @@ def _append(random: Random) -> Operation:
         value_bytes=random.choice((0, 30, 400, 400, 3000)),
         jitter_ms=random.randint(-30, 30),
         key=random.randrange(CHOICES),
+        are_tombstones=random.random() < 0.1,
     )
 
 
@@ -149,6 +191,19 @@ def _new_epoch(random: Random) -> Operation:
 
 def _delete_topic(random: Random) -> Operation:
     return DeleteTopic(random.randrange(CHOICES))
+
+
+def _delete_records(random: Random) -> Operation:
+    return DeleteRecords(random.randrange(CHOICES), random.choice((0, random.randrange(CHOICES))))
+
+
+def _alter_configs(random: Random) -> Operation:
+    settings = random.choice(POLICIES) | {"flush.messages": random.choice(("1", "5", "9223372036854775807"))}
+    return AlterConfigs(random.randrange(CHOICES), tuple(sorted(settings.items())))
+
+
+def _kill_cleaner(random: Random) -> Operation:
+    return KillCleaner()
 
 
 def _read(random: Random) -> Operation:

@@ -88,9 +88,9 @@ class _Run:
         except DiskError as error:
             world.hits["starts refused by the disk"] += 1
             world.note(f"can't start: {error}")
+            self._note_failed_flushes()
             world.disk.faults.clear()
             world.disk.capacity_bytes = None
-            self._note_failed_flushes()
             return None
         life = world.life
         assert life is not None
@@ -108,10 +108,7 @@ class _Run:
         world.note("told to stop")
         unclean = life.stop_cleanly(world.chance)
         world.look()
-        is_disturbed = (
-            life.offline or world.disk.capacity_bytes is not None or any(each.hits for each in world.disk.faults)
-        )
-        assert not unclean or is_disturbed, f"{unclean} without a marker, and nothing is wrong with it"
+        assert not unclean or world.is_disturbed, f"{unclean} without a marker, and nothing is wrong with it"
         for truth in world.alive():
             partition = life.partition(truth.topic_id, truth.partition)
             if partition is not None and partition.log.directory.rpartition("/")[0] not in unclean:
@@ -121,7 +118,7 @@ class _Run:
         world.hits["clean stops"] += 1
         if plan.is_power_cut_after_stop or life.offline:
             self._crash(End.POWER_CUT if plan.is_power_cut_after_stop else End.KILL)
-        world.life = None
+        world.end_life()
 
     def _crash(self, end: End) -> None:
         world = self.world
@@ -134,7 +131,7 @@ class _Run:
         if end is End.POWER_CUT:
             world.boots += 1
             world.disk.lose_power(world.chance)
-        world.life = None
+        world.end_life()
         world.hits[f"{end.value}s"] += 1
         world.note(end.value)
         # After a power cut nothing less may be expected than after whatever came before it.

@@ -10,7 +10,6 @@ from enum import Enum
 from hashlib import sha256
 from random import Random
 
-from barnabas.channel.messages import AppendResult
 from barnabas.cluster.messages import (
     Broker,
     LeaderAndIsr,
@@ -23,24 +22,26 @@ from barnabas.cluster.messages import (
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.effects import StorageEffect, WriteEffect
 from services.logstore.core.storage.log import PartitionLog
-from tests.crash.clients import Producer, Sent, is_surely_remembered, is_within_window
-from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, Life
-from tests.crash.truth import TrueBatch, TruePartition
+from tests.crash.appends import Appends
+from tests.crash.clients import Producer, Sent
+from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life
+from tests.crash.truth import TruePartition
 from tests.sim.disk_model import DiskModel
 
 LINES_KEPT = 4_000
-# The log is offline, or not led under that epoch any more: whatever is there, nobody is told that it is.
-INDETERMINATE = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+DAY_MS = 86_400_000
 
 
 @dataclass(slots=True, frozen=True)
 class Shape:
-    """`topics` are names with their partitions; `defaults` the topic settings of the logstore."""
+    """`topics` are names with their partitions; `defaults` the topic settings of the logstore, `options` its own."""
 
     directories: tuple[str, ...]
     topics: tuple[tuple[str, int], ...]
     defaults: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, int], ...]
     producers: int
+    dedupe_buffer_bytes: int
 
 
 class End(Enum):
@@ -75,12 +76,14 @@ class World:
         self.disk = DiskModel()
         self.trace = Trace()
         self.hits: Counter[str] = Counter()
-        self.now_ms = 0
+        self._began_ms = 0
         self.boots = 0
         self.life: Life | None = None
         self.truths: list[TruePartition] = []
         """Of every topic that is or was, in the order of their creation."""
         self.producers: list[Producer] = []
+        self.configs: dict[str, dict[str, str]] = {}
+        """Of each topic, as last altered."""
         self.chance = Random(0)
         """Of the present life."""
         self._truth_of_log: dict[PartitionLog, TruePartition] = {}
@@ -114,9 +117,10 @@ class World:
     def _add_topic(self, topic: str, partitions: int) -> list[TruePartition]:
         self._topics_made += 1
         topic_id = self._topics_made.to_bytes(16, "big")
-        made = [TruePartition(topic, topic_id, number) for number in range(partitions)]
+        configs = self.configs.setdefault(topic, {})
+        made = [TruePartition(topic, topic_id, number, configs) for number in range(partitions)]
         for truth in made:
-            truth.is_flushed_before_acknowledged = self.defaults.get("flush.messages") == "1"
+            truth.was_ever_compacted = "compact" in self.setting(truth, "cleanup.policy")
             first_id = 100 * self._topics_made + 10 * truth.partition
             self.producers.append(Producer(-1, truth))
             self.producers += [Producer(first_id + index, truth) for index in range(self.shape.producers)]
@@ -141,7 +145,9 @@ class World:
         """A process starts. Raises DiskError where it would refuse to, and MachineStopped."""
         self._lives += 1
         self._truth_of_log.clear()
-        self.life = None
+        began_ms = self.now_ms
+        self.end_life()
+        self.appends = Appends(self.hits, lambda truth: self.setting(truth, "flush.messages") == "1")
         for producer in self.producers:
             producer.must_repeat = True
         self.chance = self.disk.chance = Random(chance)
@@ -152,9 +158,25 @@ class World:
             boot_id=f"boot {self.boots}",
             unique=self._unique,
             broker_epoch=self._lives,
-            now_ms=self.now_ms,
+            now_ms=began_ms,
             written=self._on_written,
+            turned=self.look,
+            options=dict(self.shape.options),
+            dedupe_buffer_bytes=self.shape.dedupe_buffer_bytes,
         )
+
+    def end_life(self) -> None:
+        self._began_ms = self.now_ms
+        self.life = None
+
+    @property
+    def now_ms(self) -> int:
+        """The clock goes on from life to life."""
+        return self._began_ms if self.life is None else self.life.now_ms
+
+    def setting(self, truth: TruePartition, name: str) -> str:
+        """A topic's setting in this life; "" where nobody has set it."""
+        return truth.configs.get(name, self.defaults.get(name, ""))
 
     def _unique(self) -> str:
         self._uniques += 1
@@ -174,11 +196,15 @@ class World:
             life.command(StopReplica(gone), self.chance)
         self.add_missing_topics()
         self.lead(self.alive(), full=True)
+        self.tell_metadata(self.alive(), full=True)
+
+    def tell_metadata(self, truths: list[TruePartition], *, full: bool) -> None:
+        """UpdateMetadata: that is how altered settings of topics come."""
         self._revision += 1
         broker = Broker(NODE_ID, "", 0)
-        topics = [_metadata([truth]) for truth in self.alive()]
-        life.command(
-            UpdateMetadata(self._revision, True, CLUSTER_ID, CONTROLLER_EPOCH, [broker], [], topics), self.chance
+        topics = [_metadata([truth]) for truth in truths]
+        self._life.command(
+            UpdateMetadata(self._revision, full, CLUSTER_ID, CONTROLLER_EPOCH, [broker], [], topics), self.chance
         )
 
     def lead(self, truths: list[TruePartition], *, full: bool = False) -> None:
@@ -191,7 +217,7 @@ class World:
             name = f"{self.truth(error.topic_id, error.partition).name}: {ErrorCode(error.error_code).name}"
             self.note(f"can't lead {name}")
             assert error.error_code == ErrorCode.KAFKA_STORAGE_ERROR, name
-            assert self._life.offline, f"{name}, and no directory is offline"
+            assert self.is_disturbed, f"{name}, and nothing is wrong with the disk"
 
     @property
     def _life(self) -> Life:
@@ -207,46 +233,33 @@ class World:
         if partition is None or partition.leader_epoch != truth.leader_epoch:
             producer.must_repeat = True
             return
-        earlier = sent.is_in(truth) if producer.is_idempotent else None
-        placed = None
-        expected = ErrorCode.NONE
-        if earlier is None:
-            expected = _verdict_on_new(truth, sent)
-            if expected is ErrorCode.NONE:
-                placed = sent.placed(truth.next_offset, truth.leader_epoch)
-        elif not is_within_window(earlier, truth):
-            expected = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        is_sure = earlier is None or is_surely_remembered(earlier, truth)
+        if self._may_be_forgotten(producer):
+            producer.begin_anew()
+            return
+        appends = self.appends
+        # The answer may come from within `append`'s turn only: by then it is known what was handed in.
+        handed = appends.hand_in(producer, sent)
+        life.append(
+            truth.topic_id,
+            truth.partition,
+            truth.leader_epoch,
+            sent.content,
+            lambda result: appends.answered(handed, result),
+        )
 
-        def answer(result: AppendResult) -> None:
-            code = ErrorCode(result.error_code)
-            if code in INDETERMINATE:
-                producer.must_repeat = True
-                return
-            batch = placed or earlier
-            is_refused = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            if is_refused and not is_sure:
-                self.hits["repetitions refused, as older than the snapshot tells"] += 1
-            else:
-                assert code is expected, f"{truth.name}: a batch is {code.name}, and should be {expected.name}"
-            if is_refused and earlier is not None and sent in producer.unanswered:
-                producer.unanswered.remove(sent)
-            if code is not ErrorCode.NONE or batch is None:
-                return
-            assert result.base_offset == batch.base_offset, (
-                f"{truth.name}: acknowledged at {result.base_offset}, and belongs at {batch.base_offset}"
-            )
-            self.hits["repetitions recognised"] += earlier is not None
-            truth.acknowledged(batch)
-            if sent in producer.unanswered:
-                producer.unanswered.remove(sent)
+    def _may_be_forgotten(self, producer: Producer) -> bool:
+        """Its state may have gone with its records, or expired: what comes of a batch is not certain then."""
+        truth = producer.truth
+        produced = truth.produced_by(producer.producer_id) if producer.is_idempotent else []
+        if not produced:
+            return False
+        is_old = self.may_have_expired(produced[-1].header.max_timestamp)
+        return is_old or produced[-1].base_offset < truth.files_begin
 
-        if life.append(truth.topic_id, truth.partition, truth.leader_epoch, sent.records, answer):
-            if placed is not None:
-                truth.batches.append(placed)
-            self.hits["batches sent"] += 1
-        else:
-            producer.must_repeat = True
+    def may_have_expired(self, timestamp_ms: int) -> bool:
+        """Whether a producer whose last batch is of that time may have been forgotten."""
+        expiration_ms = dict(self.shape.options).get("producer_id_expiration_ms", DAY_MS)
+        return timestamp_ms <= WALL_MS + self.now_ms - expiration_ms
 
     def repeat(self, producer: Producer) -> None:
         """Everything that was not answered once more, in order."""
@@ -276,6 +289,15 @@ class World:
             truth = self.truth_of(log)
             assert truth is not None
             truth.durable_offset = max(truth.durable_offset, log.recovery_point)
+            self.appends.follow(truth, log.next_offset)
+            if log.log_start_offset > truth.log_start_asked:
+                check_retention(self, truth, log.log_start_offset)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Something is, or was in this life, wrong with the disk."""
+        disk = self.disk
+        return disk.capacity_bytes is not None or any(fault.hits for fault in disk.faults)
 
     # --- the story ---
 
@@ -292,19 +314,21 @@ class World:
         disk.faults, disk.capacity_bytes, disk.interrupt_after = kept
 
 
-def _verdict_on_new(truth: TruePartition, sent: Sent) -> ErrorCode:
-    """What has to come of a batch that is not in the log."""
-    header = sent.header
-    if header.producer_id < 0:
-        return ErrorCode.NONE
-    produced: list[TrueBatch] = truth.produced_by(header.producer_id)
-    if not produced:
-        return ErrorCode.NONE
-    last = produced[-1].header
-    if header.producer_epoch < last.producer_epoch:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    next_sequence = (last.last_sequence + 1) & 0x7FFFFFFF if header.producer_epoch == last.producer_epoch else 0
-    return ErrorCode.NONE if header.base_sequence == next_sequence else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+def check_retention(world: World, truth: TruePartition, log_start_offset: int) -> None:
+    """The log start has moved, and nobody asked: by time, by size, or by size and then time, and no further."""
+    assert "delete" in world.setting(truth, "cleanup.policy").split(","), f"{truth.name}: its policy deletes nothing"
+    retention_ms = int(world.setting(truth, "retention.ms"))
+    over_ms = WALL_MS + world.now_ms - retention_ms if retention_ms >= 0 else -1
+    end = truth.first_from(log_start_offset)
+    first_over = end
+    while first_over > 0 and truth.batches[first_over - 1].header.max_timestamp < over_ms:
+        first_over -= 1
+    if first_over > truth.first_from(truth.log_start_asked):
+        retention_bytes = int(world.setting(truth, "retention.bytes"))
+        left = sum(len(batch.content) for batch in truth.batches[first_over:])
+        assert 0 <= retention_bytes <= left, f"{truth.name}: {left} bytes left of {retention_bytes} to be kept"
+    truth.log_start_asked = log_start_offset
+    world.hits["log starts moved by retention"] += 1
 
 
 def _metadata(truths: list[TruePartition]) -> TopicMetadata:
@@ -313,4 +337,4 @@ def _metadata(truths: list[TruePartition]) -> TopicMetadata:
         PartitionMetadata(each.partition, NODE_ID, each.leader_epoch, each.partition_epoch, [NODE_ID], [NODE_ID])
         for each in truths
     ]
-    return TopicMetadata(first.topic, first.topic_id, {}, states)
+    return TopicMetadata(first.topic, first.topic_id, dict(first.configs), states)

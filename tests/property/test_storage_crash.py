@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.wire.record_batch import BatchHeader, iterate_headers
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect, execute
+from barnabas.wire.record_batch import BatchHeader, iterate_headers, parse_header
+from services.logstore.core.storage.effects import FlushEffect, RetireEffect, WriteEffect, execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.producer_state import ProducerState
@@ -44,14 +44,18 @@ class Run:
             segment_ms=self.random.choice((50, 10**9)),
             flush_messages=self.random.choice((1, 5, 10**9)),
             flush_ms=self.random.choice((20, 10**9)),
+            retention_ms=-1,
+            retention_bytes=self.random.choice((-1, 3000)),
         )
         self.history: list[bytes] = []
         """The log as it was appended, batch by batch, with offsets and epochs set."""
         self.flushed_offset = 0
+        self.noted_log_start = 0
+        """What a checkpoint has said of the log start: a crash may take it back to here, and no further."""
         self.leader_epoch = 0
         self.sequences: dict[int, int] = {}
         self.now_ms = 0
-        self.under_way: list[WriteEffect | FlushEffect] = []
+        self.under_way: list[WriteEffect | FlushEffect | RetireEffect] = []
         self.log = self.open()
 
     def open(self) -> PartitionLog:
@@ -60,6 +64,7 @@ class Run:
         self.under_way = []
         if not found:
             assert self.flushed_offset == 0, "a partition with flushed records is gone"
+            self.noted_log_start = 0
             log = self.directory.create(TOPIC_PARTITION, TOPIC_ID, self.config)
             assert isinstance(log, PartitionLog)
             return log
@@ -86,8 +91,8 @@ class Run:
     def live(self, steps: int) -> None:
         for _ in range(steps):
             self.now_ms += self.random.randint(0, 10)
-            actions = (self.append, self.start_effect, self.finish_effect, self.checkpoint)
-            self.random.choices(actions, (6, 4, 4, 1))[0]()
+            actions = (self.append, self.start_effect, self.finish_effect, self.checkpoint, self.shorten)
+            self.random.choices(actions, (12, 8, 8, 2, 1))[0]()
 
     def append(self) -> None:
         producer_id = self.random.choice((-1, -1, 1, 2))
@@ -113,23 +118,40 @@ class Run:
             self.sequences[producer_id] = sequence + records_count
 
     def start_effect(self) -> None:
-        effect = self.log.take_write() if self.random.random() < 0.7 else self.log.take_flush(self.now_ms)
+        effect: WriteEffect | FlushEffect | RetireEffect | None
+        takes = (self.log.take_write, lambda: self.log.take_flush(self.now_ms), self.log.take_retirement)
+        effect = self.random.choices(takes, (7, 2, 1))[0]()
         if effect is not None:
             self.under_way.append(effect)
 
     def finish_effect(self) -> None:
         if self.under_way:
-            effect = self.under_way.pop(self.random.randrange(len(self.under_way)))
-            execute(self.disk, effect)
-            if isinstance(effect, WriteEffect):
+            self.finish(self.under_way[self.random.randrange(len(self.under_way))])
+
+    def finish(self, effect: WriteEffect | FlushEffect | RetireEffect) -> None:
+        self.under_way.remove(effect)
+        execute(self.disk, effect)
+        match effect:
+            case WriteEffect():
                 self.log.on_written(effect)
                 assert self.config.flush_messages > 1 or self.log.recovery_point == effect.end_offset
-            else:
+            case FlushEffect():
                 self.log.on_flushed(effect)
-            self.flushed_offset = max(self.flushed_offset, self.log.recovery_point)
+            case RetireEffect():
+                self.log.retirement.done(effect)
+        self.flushed_offset = max(self.flushed_offset, self.log.recovery_point)
 
     def checkpoint(self) -> None:
         execute(self.disk, self.directory.checkpoint_recovery_points())
+        if self.random.random() < 0.5:
+            execute(self.disk, self.directory.checkpoint_log_starts())
+            self.noted_log_start = self.log.log_start_offset
+
+    def shorten(self) -> None:
+        """DeleteRecords and retention, up to what is written."""
+        if self.random.random() < 0.5:
+            self.log.delete_records(self.random.randint(0, self.log.log_end_offset), self.log.log_end_offset)
+        self.log.apply_retention(self.log.log_end_offset, WALL_MS)
 
     def shut_down(self) -> None:
         while self.under_way or not self.log.is_idle:
@@ -140,6 +162,7 @@ class Run:
             flush.log.on_flushed(flush)
         assert self.directory.shut_down({TOPIC_PARTITION: self.log.log_end_offset}, broker_epoch=7)
         self.flushed_offset = self.log.log_end_offset
+        self.noted_log_start = self.log.log_start_offset
 
     def lose_power(self) -> None:
         self.kill()
@@ -160,15 +183,20 @@ class Run:
         self.leader_epoch += 1
 
     def check_prefix(self) -> None:
-        held = b""
-        while (offset := end_of(held)) < self.log.log_end_offset:
+        log_start = self.log.log_start_offset
+        assert log_start >= self.noted_log_start, "what was deleted has come back, past what was noted"
+        segment_start = self.log.segments.holding(log_start).base_offset
+        before = b"".join(each for each in self.history if header_of(each).last_offset < log_start)
+        held = before
+        while (offset := max(end_of(held), log_start)) < self.log.log_end_offset:
             data = read(self.disk, self.log, offset, self.random.choice((100, 3000, 10**6)))
             assert isinstance(data, bytes)
             whole = [(position, header) for position, header in iterate_headers(data)]
             assert whole, f"nothing at {offset} of {self.log.log_end_offset}"
             held += data[: whole[-1][0] + whole[-1][1].size_bytes]
         assert b"".join(self.history).startswith(held), "the log is not a prefix of what was appended"
-        assert self.log.log_end_offset == end_of(held)
+        assert self.log.log_end_offset == max(end_of(held), log_start)
+        assert segment_start <= log_start
         assert self.log.log_end_offset >= self.flushed_offset, "flushed records are gone"
         survivors = list(iterate_headers(held))
         self.history = [held[position : position + header.size_bytes] for position, header in survivors]
@@ -182,7 +210,11 @@ class Run:
                 disk.remove(f"{directory}/{entry.name}")
         rebuilt = open_log(disk, directory, TOPIC_PARTITION, self.config, recovery_point=0, shut_down_cleanly=False).log
         assert rebuilt.log_end_offset == self.log.log_end_offset
-        assert rebuilt.leader_epochs.entries() == self.log.leader_epochs.entries()
+        if epochs := self.log.leader_epochs.entries():
+            # They may have been trimmed to a log start that the crash has taken back.
+            rebuilt.leader_epochs.trim_to(epochs[0][1])
+            if self.log.log_start_offset < self.log.log_end_offset:
+                assert rebuilt.leader_epochs.entries() == epochs
         for ours, theirs in zip(self.log.segments.all(), rebuilt.segments.all(), strict=True):
             assert ours.base_offset == theirs.base_offset
             assert ours.start_position == theirs.start_position
@@ -191,11 +223,15 @@ class Run:
             # A clean shutdown adds an entry to the active segment's time index: more of them, and each one true.
             assert set(entries_of(theirs.time_index)) <= set(entries_of(ours.time_index))
         check_time_indexes(self.log, headers_of(self.history))
-        check_producers(self.log.producers, rebuilt.producers)
+        check_producers(self.log.producers, rebuilt.producers, is_shortened=rebuilt.segments.first.base_offset > 0)
 
 
 def headers_of(batches: list[bytes]) -> list[BatchHeader]:
     return [header for _, header in iterate_headers(b"".join(batches))]
+
+
+def header_of(placed: bytes) -> BatchHeader:
+    return parse_header(placed)
 
 
 def end_of(batches: bytes) -> int:
@@ -219,16 +255,23 @@ def check_time_indexes(log: PartitionLog, headers: list[BatchHeader]) -> None:
             assert offset == next(header.last_offset for header in upto if header.max_timestamp == timestamp_ms)
 
 
-def check_producers(ours: ProducerState, rebuilt: ProducerState) -> None:
-    """A snapshot keeps each producer's last batch only: what is known besides is a suffix of the last five."""
+def check_producers(ours: ProducerState, rebuilt: ProducerState, *, is_shortened: bool) -> None:
+    """A snapshot keeps each producer's last batch only: what is known besides is a suffix of the last five.
+
+    It also remembers producers, and batches, that the log has no more since it was shortened at its start.
+    """
     theirs = {entry.producer_id: entry for entry in rebuilt.entries()}
-    assert {entry.producer_id for entry in ours.entries()} == set(theirs)
+    known = {entry.producer_id for entry in ours.entries()}
+    assert known >= set(theirs) if is_shortened else known == set(theirs)
     for entry in ours.entries():
-        full = theirs[entry.producer_id]
+        full = theirs.get(entry.producer_id)
+        if full is None:
+            continue
         assert entry.producer_epoch == full.producer_epoch
         assert entry.last_timestamp_ms == full.last_timestamp_ms
         assert entry.batches
-        assert full.batches[-len(entry.batches) :] == entry.batches
+        common = min(len(full.batches), len(entry.batches)) if is_shortened else len(entry.batches)
+        assert full.batches[-common:] == entry.batches[-common:]
 
 
 @settings(max_examples=60, deadline=None)

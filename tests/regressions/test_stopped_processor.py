@@ -38,7 +38,7 @@ class Gateway:
         self.applied: list[int] = []
         self.closed: list[str] = []
         self.processors = Processors(
-            properties, {"PLAINTEXT": 9092}, self.image, self._ask, self.applied.append, self.closed.append
+            properties, {}, {"PLAINTEXT": 9092}, self.image, self._ask, self.applied.append, self.closed.append
         )
         self._listening = socket.create_server((LOOPBACK, 0))
 

@@ -175,7 +175,7 @@ class Cluster:
             self._addresses,
             self.history,
             self.shape.topics,
-            Taste(12, 100, 1, 0),
+            Taste(12, 100, 1, 0, uses_sessions=self.scheduler.random.random() < 0.5),
         )
         reader.start()
         self.wait_until(reader.has_caught_up, "a new consumer reads everything")

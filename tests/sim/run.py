@@ -78,6 +78,7 @@ def random_shape(random: Random) -> Shape:
             max_wait_ms=random.choice((0, 20, 500)),
             min_bytes=random.choice((1, 1, 500, 20_000)),
             isolation_level=random.choice((0, 1)),
+            uses_sessions=random.random() < 0.6,
         )
         for _ in range(random.randint(1, 3))
     ]

@@ -18,6 +18,8 @@ class Operation(IntEnum):
     ALTER = 7
     DESCRIBE = 8
     CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
 
 

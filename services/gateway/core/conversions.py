@@ -62,6 +62,8 @@ class UpConversion:
     """All of the request's, in order."""
     to_convert: Sequence[PendingAppend]
     outcomes: list[UpConverted | Refusal] = field(default_factory=list)
+    fault: str = ""
+    """Of ours, for the log: the host sets it where `run` did not come to its end."""
 
     def run(self, codecs: Codecs) -> None:
         self.outcomes = [up_convert(append.records, codecs) for append in self.to_convert]
@@ -77,6 +79,7 @@ class DownConversion:
     records: Sequence[Buffer]
     """Of each target."""
     outcomes: list[DownConverted | ErrorCode] = field(default_factory=list)
+    fault: str = ""
 
     def run(self, codecs: Codecs) -> None:
         self.outcomes = [
@@ -133,14 +136,22 @@ class ConversionRoom:
         processor = self._processor
         if self.deadline_bucket < 0:
             processor.deadlines.add(self, processor.now_ms + REPORT_MS)
+        connection = conversion.slot.connection
+        if isinstance(conversion, UpConversion):
+            processor.appends.one_waits_less(connection)
+        if connection.is_closed:
+            return
+        if conversion.fault:
+            # One request that finds it must not take the other connections with it.
+            fields = {"traceback": conversion.fault}
+            processor.journal.note(LogLevel.ERROR, "request failed", connection.context, conversion.slot.header, fields)
+            processor.clients.close(connection)
+            return
         match conversion:
             case UpConversion():
-                processor.appends.one_waits_less(conversion.slot.connection)
-                if not conversion.slot.connection.is_closed:
-                    conversion.slot.submit(_converted(conversion))
+                conversion.slot.submit(_converted(conversion))
             case DownConversion():
-                if not conversion.slot.connection.is_closed:
-                    conversion.slot.converted(conversion.targets, conversion.outcomes)
+                conversion.slot.converted(conversion.targets, conversion.outcomes)
 
     def expire(self, now_ms: int) -> None:
         """Tell, once a minute while there is anything new."""

@@ -10,6 +10,7 @@ import asyncio
 import queue
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final
@@ -49,5 +50,8 @@ class ConversionWorker:
     def _work(self) -> None:
         while (conversion := self._queue.get()) is not None:
             began = perf_counter()
-            conversion.run(CODECS)
+            try:
+                conversion.run(CODECS)
+            except Exception:
+                conversion.fault = traceback.format_exc()
             self._loop.call_soon_threadsafe(self._on_done, conversion, (perf_counter() - began) * 1000)

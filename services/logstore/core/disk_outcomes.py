@@ -30,6 +30,7 @@ from services.logstore.core.storage.effects import (
     ReadEffect,
     ReplaceEffect,
     RetireEffect,
+    SpaceEffect,
     StorageEffect,
     SwapEffect,
     TakeBackEffect,
@@ -103,6 +104,8 @@ class DiskOutcomes:
                 self._full_disks.on_taken_back(effect)
             case ProbeEffect():
                 self._full_disks.on_probed(effect)
+            case SpaceEffect():
+                effect.is_done = True
             case DeleteFilesEffect() | DeleteDirectoryEffect():
                 pass
             case _:
@@ -131,6 +134,9 @@ class DiskOutcomes:
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
             case TakeBackEffect():
                 self._log_failed(effect.log, error)
+            case SpaceEffect():
+                effect.is_done = effect.has_failed = True
+                self._replicas.disk_failures.append((effect.log_directory, error))
             case DeleteFilesEffect() | ProbeEffect():
                 self._replicas.disk_failures.append((effect.log_directory, error))
             case DeleteDirectoryEffect():

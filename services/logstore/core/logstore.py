@@ -65,6 +65,7 @@ from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.core.storage.effects import (
+    SpaceEffect,
     StorageEffect,
 )
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
@@ -159,7 +160,9 @@ class LogstoreCore:
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
-        self._administration = Administration(self._replicas, self._settings, self._retention, self._outbox)
+        self._administration = Administration(
+            self._replicas, self._directories, self._settings, self._retention, self._outbox
+        )
         self._full_disks = FullDisks(
             self._replicas, self._directories, self._checkpoints, self._retention, self._appends, self._outbox
         )
@@ -294,6 +297,8 @@ class LogstoreCore:
             self._disk_outcomes.on_failed(effect, outcome)
         else:
             self._disk_outcomes.on_done(effect, outcome)
+        if isinstance(effect, SpaceEffect):
+            self._administration.poke()
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer everything unanswered of a partition at once."""

@@ -7,6 +7,7 @@ The files of a segment are renamed at once, which takes them out of the log for 
 from __future__ import annotations
 
 from collections import deque
+from typing import assert_never
 
 from barnabas.ports.disk import DiskError
 from services.logstore.core.checkpoints import Checkpoints
@@ -15,6 +16,7 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.effects import DeleteFilesEffect, RetireEffect
 from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log_start import RetentionOutcome
 from services.logstore.core.watches import Watches
 
 # A look at a log costs some microseconds, and a look into a file now and then.
@@ -42,6 +44,8 @@ class Retention:
         self._to_check: deque[Partition] = deque()
         # Logs with retired segments whose files still have their names; a dict for its order.
         self._retiring: dict[PartitionLog, None] = {}
+        # Logs that were rolled to go as a whole: a dict for its order.
+        self._to_flush: dict[PartitionLog, None] = {}
         self._deletions: deque[tuple[int, DeleteFilesEffect]] = deque()
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
@@ -53,7 +57,7 @@ class Retention:
             self._to_check.extend(self._replicas.by_key.values())
         for _ in range(min(len(self._to_check), LOGS_PER_TICK)):
             self.check(self._to_check.popleft(), wall_ms)
-        for log in list(self._retiring):
+        for log in [*self._retiring, *self._to_flush]:
             self.go_on(log)
         self._delete(now_ms)
 
@@ -67,10 +71,18 @@ class Retention:
         if not partition.online or self._replicas.by_log.get(log) is not partition:
             return
         try:
-            if log.apply_retention(partition.high_watermark, wall_ms):
-                self._retiring[log] = None
-                self.log_start_moved(partition)
-                self.go_on(log)
+            match log.apply_retention(partition.high_watermark, wall_ms):
+                case RetentionOutcome.NOTHING:
+                    return
+                case RetentionOutcome.RETIRED:
+                    pass
+                case RetentionOutcome.ROLLED:
+                    self._to_flush[log] = None
+                case outcome:
+                    assert_never(outcome)
+            self._retiring[log] = None
+            self.log_start_moved(partition)
+            self.go_on(log)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
 
@@ -81,6 +93,8 @@ class Retention:
 
     def go_on(self, log: PartitionLog) -> None:
         """Rename what is left to rename, as soon as no flush is under way."""
+        if log in self._to_flush:
+            self._flush_rolled(log)
         if log not in self._retiring:
             return
         effect = log.take_retirement()
@@ -89,6 +103,17 @@ class Retention:
             self._outbox.add_effect(effect)
         elif log.error is not None or log not in self._replicas.by_log:
             del self._retiring[log]
+
+    def _flush_rolled(self, log: PartitionLog) -> None:
+        """Look again as soon as the segment that was rolled for retention is flushed."""
+        partition = self._replicas.by_log.get(log)
+        if partition is None or log.error is not None:
+            del self._to_flush[log]
+        elif log.recovery_point >= log.segments.active.base_offset:
+            del self._to_flush[log]
+            self.check_soon(partition)
+        elif (effect := log.take_flush(self._now_ms)) is not None:
+            self._outbox.add_effect(effect)
 
     def go_on_later(self, log: PartitionLog) -> None:
         """A rename found no room: it is tried again with the next tick."""

@@ -8,13 +8,14 @@ import resource
 import threading
 import uuid
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
-from services.logstore.core.storage.checkpoints import uuid_to_text
+from services.logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
 from services.logstore.core.storage.log_directory import (
     DirectoryRefusal,
     LogDirectory,
@@ -35,17 +36,22 @@ class StartRefused(Exception):  # noqa: N818  (an outcome that ends the process 
 
 @dataclass(slots=True, frozen=True)
 class LoadedDirectories:
+    """All directories, those too that could not be opened and are offline from the start (`LogDirectory.error`)."""
+
     directories: list[LogDirectory]
     partitions: list[OpenedPartition]
 
     @property
     def directory_id(self) -> str:
         """Names the directories as one: another value after a disk was replaced."""
-        return ",".join(sorted(uuid_to_text(directory.identity.directory_id) for directory in self.directories))
+        sound = [directory for directory in self.directories if directory.error is None]
+        return ",".join(sorted(uuid_to_text(directory.identity.directory_id) for directory in sound))
 
 
 def allow_open_files() -> None:
-    """Every segment in use holds three files open: the usual soft limit of 1024 would be a few hundred partitions."""
+    """Files with unflushed writes stay open, three per partition: the usual soft limit of 1024 would be a few hundred
+    partitions.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -83,17 +89,31 @@ def load_directories(
     kernel_boot_id: str,
     defaults: TopicConfig,
     stopping: threading.Event,
+    threads: int,
 ) -> LoadedDirectories:
-    """Open every partition, recovery included; it may take minutes, `stopping` ends it. Raises StartRefused."""
-    directories: list[LogDirectory] = []
-    partitions: list[OpenedPartition] = []
-    for path in paths:
+    """Open every partition, recovery included; it may take minutes, `stopping` ends it. Raises StartRefused.
+
+    Directories are loaded side by side, each by `threads`. One whose disk fails is offline; all of them are one too
+    many.
+    """
+
+    def load(path: str) -> tuple[LogDirectory, list[OpenedPartition]]:
         try:
             directory = _open(disk, path, cluster_id, node_id, kernel_boot_id)
-            partitions += _load(disk, directory, defaults, stopping)
+            return directory, _load(disk, directory, defaults, stopping, threads)
         except DiskError as error:
-            raise StartRefused(f"log.dirs={path}: {error}") from error
-        directories.append(directory)
+            _log.error("log directory offline", directory=path, error=str(error))
+            offline = LogDirectory(disk, path, DirectoryIdentity(cluster_id, node_id, bytes(16)), lambda: "")
+            offline.error = error
+            return offline, []
+
+    with ThreadPoolExecutor(len(paths), "log-dir") as executor:
+        loaded = list(executor.map(load, paths))
+    directories = [directory for directory, _ in loaded]
+    partitions = [partition for _, of_directory in loaded for partition in of_directory]
+    errors = [f"log.dirs={each.path}: {each.error}" for each in directories if each.error is not None]
+    if len(errors) == len(directories):
+        raise StartRefused("; ".join(errors))
     seen: dict[tuple[str, int], str] = {}
     for partition in partitions:
         path = partition.opened.log.directory
@@ -119,7 +139,7 @@ def _open(disk: Disk, path: str, cluster_id: str, node_id: int, kernel_boot_id: 
 
 
 def _load(
-    disk: Disk, directory: LogDirectory, defaults: TopicConfig, stopping: threading.Event
+    disk: Disk, directory: LogDirectory, defaults: TopicConfig, stopping: threading.Event, threads: int
 ) -> list[OpenedPartition]:
     names = [entry.name for entry in disk.list(directory.path) if entry.is_directory]
     total = sum(parse_partition_directory(name) is not None for name in names)
@@ -138,7 +158,8 @@ def _load(
         begun += 1
         return defaults
 
-    loaded = directory.load(config_of, began_ms)
+    with ThreadPoolExecutor(threads, "recovery") as executor:
+        loaded = directory.load(config_of, began_ms, executor.map)
     kept = [partition for partition in loaded if _is_ours(directory, partition)]
     _log.info(
         "logs loaded",

@@ -148,6 +148,7 @@ class LogstoreNode:
             self._boot_id,
             defaults,
             self._stop_loading,
+            self._settings.num_recovery_threads_per_data_dir,
         )
 
     def _start_core(self, cluster_id: str, loaded: LoadedDirectories) -> None:
@@ -168,6 +169,9 @@ class LogstoreNode:
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
         )
         core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS)
+        for directory in loaded.directories:
+            if directory.error is not None:
+                self._offline_log_dirs[directory.path] = str(directory.error)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
         self._loop = LogstoreLoop(core, self._workers, self._send)
         self._cleaner = CleanerProcess(self._cleaner_settings(), self._on_cleaner_report, self._on_cleaner_gone)

@@ -17,6 +17,7 @@ NAMES: Final = (
     "message_sets",
     "batches",
     "recovery",
+    "compaction",
     "checkpoints",
     "channel",
     "gateway",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from barnabas.wire.api_keys import ApiKey
@@ -23,6 +24,8 @@ from tests.sim.scheduler import MS, InvariantViolation, Scheduler
 TOPIC_ID_VERSION = 13
 LIST_OFFSETS_VERSION = 6
 PARTITION_BYTES_MAX = 64 * 1024
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 @dataclass(slots=True)
@@ -31,6 +34,7 @@ class Taste:
     max_wait_ms: int
     min_bytes: int
     isolation_level: int
+    uses_sessions: bool = False
 
 
 class Consumer(Client):
@@ -51,11 +55,21 @@ class Consumer(Client):
         # By topic and partition: the next offset to read, and the log's end as seen with it.
         self.positions: dict[tuple[str, int], int] = {}
         self.high_watermarks: dict[tuple[str, int], int] = {}
+        # The fetch session (KIP-227): its id, the epoch of the next request, and the positions that it has.
+        self._session_id = 0
+        self._session_epoch = FINAL_EPOCH
+        self._in_session: dict[tuple[str, int], int] = {}
 
     def boot(self) -> None:
         self.positions.clear()
         self.high_watermarks.clear()
+        self._leave_session()
         super().boot()
+
+    def _leave_session(self) -> None:
+        """The next fetch names everything; it closes the session, if there is one."""
+        self._session_epoch = INITIAL_EPOCH if self.taste.uses_sessions else FINAL_EPOCH
+        self._in_session = {}
 
     def has_caught_up(self) -> bool:
         """It has read everything that was committed when it last looked, everywhere."""
@@ -108,17 +122,25 @@ class Consumer(Client):
     def _fetch(self) -> None:
         if self.is_stopping:
             return
+        self.history.counts.fetches += 1
+        self._ask_for_records(self._fetched)
+        if self.scheduler.random.random() < 0.1:
+            # The same again right behind it: fetches overlap, their answers keep the order. In a session the second
+            # overtakes the first.
+            self._ask_for_records(self._look_at)
+
+    def _ask_for_records(self, answered: Callable[[FetchResponse | None], object]) -> None:
         taste = self.taste
         has_ids = taste.version >= TOPIC_ID_VERSION
+        changed = {key: position for key, position in self.positions.items() if self._in_session.get(key) != position}
         topics = [
             FetchTopic(
                 "" if has_ids else topic,
                 self.topic_ids[topic] if has_ids else bytes(16),
                 [
-                    FetchPartition(
-                        partition, -1, self.positions[topic, partition], -1, -1, PARTITION_BYTES_MAX, bytes(16)
-                    )
+                    FetchPartition(partition, -1, changed[topic, partition], -1, -1, PARTITION_BYTES_MAX, bytes(16))
                     for partition in range(count)
+                    if (topic, partition) in changed
                 ],
             )
             for topic, count in self.topics.items()
@@ -130,15 +152,27 @@ class Consumer(Client):
             topics=topics,
             replica_id=-1,
             replica_state=None,
-            session_id=0,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
             forgotten_topics_data=[],
             rack_id="",
         )
-        self.history.counts.fetches += 1
-        self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, self._fetched)
-        if self.scheduler.random.random() < 0.1:
-            # The same again right behind it: fetches overlap, their answers keep the order.
-            self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, self._look_at)
+        named = dict(self.positions)
+
+        def told(response: FetchResponse | None) -> None:
+            """Without room for a session the id is 0, and the next fetch is a full one too."""
+            if response is not None and request.session_epoch == INITIAL_EPOCH and response.session_id:
+                self._session_id, self._session_epoch = response.session_id, INITIAL_EPOCH + 1
+                self._in_session = named
+            answered(response)
+
+        if self._session_epoch > INITIAL_EPOCH:
+            self._session_epoch += 1
+            self._in_session = named
+        self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, told)
+
+    def connection_lost(self) -> None:
+        self._leave_session()
 
     def _fetched(self, response: FetchResponse | None) -> None:
         if response is not None:
@@ -148,6 +182,9 @@ class Consumer(Client):
     def _look_at(self, response: FetchResponse | None) -> bool:
         """Take what is there; True when some partition failed."""
         if response is None:
+            return False
+        if response.error_code in SESSION_ERRORS and self.taste.uses_sessions:
+            self._leave_session()
             return False
         if response.error_code:
             raise InvariantViolation(f"{self.name}: a whole fetch failed with {ErrorCode(response.error_code).name}")

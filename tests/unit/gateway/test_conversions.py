@@ -221,3 +221,23 @@ def test_conversions_are_counted_as_kafka_counted_them_and_told_once_a_minute() 
     assert line.event == "old message formats were converted"
     assert line.fields["produce_message_conversions_time_ms_total"] == 8
     assert line.fields["fetch_temporary_memory_bytes_count"] == 1
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_fault_of_ours_costs_its_own_connection_and_no_other(version: int) -> None:
+    world = World()
+    world.expects_fault = True
+    client, other = world.client(), world.client()
+    if version == 2:
+        client.produce(records=MESSAGES, version=version)
+    else:
+        client.fetch(version=version, max_wait_ms=0)
+        world.logstore.read_result(RECORDS)
+    (conversion,) = world.conversions
+    conversion.fault = "a traceback"
+    world.processor.converted(conversion, 1.0, world.now_ms)
+    world.turn()
+    assert client.is_closed
+    assert [line.fields["traceback"] for line in world.logs] == ["a traceback"]
+    assert not other.is_closed
+    assert world.logstore.appends == []

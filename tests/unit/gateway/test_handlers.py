@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from barnabas.channel.messages import ExchangeResponse, OffsetAnswer
+from barnabas.cluster.config_description import ConfigSource
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -17,6 +18,7 @@ from barnabas.cluster.messages import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import MESSAGES
@@ -282,7 +284,10 @@ def test_create_topics_answers_when_this_gateway_knows_them() -> None:
     world.update(topic(), topic("new", b"n" * 16))
     told = client.answers[0].topics[0]
     assert (told.error_code, told.topic_id, told.num_partitions, told.replication_factor) == (0, b"n" * 16, 3, 1)
-    assert [(config.name, config.value) for config in told.configs] == [("retention.ms", "1000")]
+    configs = {config.name: (config.value, config.config_source) for config in told.configs}
+    assert configs["retention.ms"] == ("1000", ConfigSource.TOPIC)
+    assert configs["cleanup.policy"] == ("delete", ConfigSource.DEFAULT)
+    assert list(configs) == list(TOPIC_KEYS)
 
 
 def test_create_topics_refusals_of_the_gateway() -> None:

@@ -22,8 +22,13 @@ from services.gateway.core.handlers import (
     api_21_delete_records,
     api_22_init_producer_id,
     api_23_offset_for_leader_epoch,
+    api_32_describe_configs,
+    api_33_alter_configs,
+    api_37_create_partitions,
+    api_44_incremental_alter_configs,
     api_60_describe_cluster,
     api_61_describe_producers,
+    api_74_list_config_resources,
     api_75_describe_topic_partitions,
 )
 from services.gateway.core.produce import PendingProduce
@@ -61,12 +66,21 @@ HANDLERS: Final[dict[int, Handler]] = {
             api_23_offset_for_leader_epoch.PendingOffsetForLeaderEpoch,
             api_23_offset_for_leader_epoch.start,
         ),
+        (ApiKey.DESCRIBE_CONFIGS, api_32_describe_configs.PendingDescribeConfigs, api_32_describe_configs.start),
+        (ApiKey.ALTER_CONFIGS, api_33_alter_configs.PendingFullAlterConfigs, api_33_alter_configs.start),
+        (ApiKey.CREATE_PARTITIONS, api_37_create_partitions.PendingCreatePartitions, api_37_create_partitions.start),
+        (
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            api_44_incremental_alter_configs.PendingIncrementalAlterConfigs,
+            api_44_incremental_alter_configs.start,
+        ),
         (ApiKey.DESCRIBE_CLUSTER, Slot, api_60_describe_cluster.start),
         (
             ApiKey.DESCRIBE_PRODUCERS,
             api_61_describe_producers.PendingDescribeProducers,
             api_61_describe_producers.start,
         ),
+        (ApiKey.LIST_CONFIG_RESOURCES, Slot, api_74_list_config_resources.start),
         (ApiKey.DESCRIBE_TOPIC_PARTITIONS, Slot, api_75_describe_topic_partitions.start),
     )
 }

@@ -6,14 +6,19 @@
   partition or replica in it twice is the controller's to judge.
 - No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may exist all the same.
 
-Deviations: configs in the answer (v5) are those that the request set, with source DYNAMIC_TOPIC_CONFIG.
+- The answer (v5) has all configs of each topic, as a topic with these overrides and the configs that all brokers were
+  given while they run has them.
+
+Deviations: what single logstores were started with is not in these configs; DescribeConfigs has it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from barnabas.cluster.messages import Assignment, CreateTopicResult, CreateTopicsResponse, NewTopic
+from barnabas.cluster.config_description import BrokerValues, Wanted, describe_topic
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import ALL_BROKERS, Assignment, CreateTopicResult, CreateTopicsResponse, NewTopic
 from barnabas.cluster.messages import CreateTopicsRequest as ControllerCreateTopics
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -30,8 +35,6 @@ from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import error_message
 from services.gateway.core.slots import Slot
 
-_DYNAMIC_TOPIC_CONFIG = 1
-
 
 class PendingCreateTopics(Slot):
     __slots__ = ("results",)
@@ -45,7 +48,7 @@ class PendingCreateTopics(Slot):
             self.revision_applied()
             return
         for result in answer.results:
-            self.results[result.topic] = _result(result)
+            self.results[result.topic] = _result(result, self.connection.processor.image)
         self.connection.processor.controller.await_revision(self, answer.revision)
 
     def revision_applied(self) -> None:
@@ -105,17 +108,24 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(result: CreateTopicResult) -> CreatableTopicResult:
+def _result(result: CreateTopicResult, image: ClusterImage) -> CreatableTopicResult:
     if result.error_code:
         message = result.error_message or error_message(result.error_code)
         return CreatableTopicResult(result.topic, error_code=result.error_code, error_message=message, configs=None)
+    broker = BrokerValues(dynamic_default=image.broker_configs.get(ALL_BROKERS, {}))
     return CreatableTopicResult(
         result.topic,
         result.topic_id,
         num_partitions=result.partitions,
         replication_factor=result.replication_factor,
         configs=[
-            CreatableTopicConfigs(name, value, config_source=_DYNAMIC_TOPIC_CONFIG)
-            for name, value in result.configs.items()
+            CreatableTopicConfigs(
+                each.name,
+                None if each.is_null else each.value,
+                read_only=each.read_only,
+                config_source=each.source,
+                is_sensitive=each.is_sensitive,
+            )
+            for each in describe_topic(result.configs, broker, Wanted())
         ],
     )

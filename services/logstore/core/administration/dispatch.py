@@ -10,15 +10,18 @@ from barnabas.cluster.administration import (
     AdministrationRequest,
     DeleteRecordsRequest,
     DescribeConfigsRequest,
+    DescribeLogDirsRequest,
     DescribeProducersRequest,
     EndOffsetsRequest,
 )
 from services.logstore.core.administration.configs import Configs
 from services.logstore.core.administration.delete_records import DeleteRecords
 from services.logstore.core.administration.end_offsets import EndOffsets
+from services.logstore.core.administration.log_dirs import LogDirs
 from services.logstore.core.administration.producers import Producers
 from services.logstore.core.administration.work import Pause, Work
 from services.logstore.core.broker_settings import BrokerSettings
+from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
@@ -35,13 +38,21 @@ Answer: TypeAlias = Callable[[Any, int], Work]
 class Administration:
     """A call is under way until it is answered (`Outgoing.administration`) or its caller is gone."""
 
-    def __init__(self, replicas: Replicas, settings: BrokerSettings, retention: Retention, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        settings: BrokerSettings,
+        retention: Retention,
+        outbox: Outbox,
+    ) -> None:
         self._outbox = outbox
         self._rooms: dict[type[AdministrationRequest], Answer] = {
             EndOffsetsRequest: EndOffsets(replicas).answer,
             DescribeConfigsRequest: Configs(replicas, settings).answer,
             DescribeProducersRequest: Producers(replicas).answer,
             DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
+            DescribeLogDirsRequest: LogDirs(replicas, directories, outbox).answer,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}
         """By call id: what is not begun yet, and what is."""

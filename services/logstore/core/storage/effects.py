@@ -163,15 +163,26 @@ class DeleteFilesEffect:
 
 @dataclass(slots=True, eq=False)
 class TakeBackEffect:
-    """Undo what a write left behind that found no room: cut files, the log's own durably; see `log_room`."""
+    """Undo what a write left behind that found no room: cut files, durably; see `log_room`."""
 
     log: PartitionLog
     cuts: list[tuple[str, int]]
-    """(path, bytes to keep); the first is the log's own file. None: the files were only being made."""
+    """(path, bytes to keep), of files that may not be there."""
     load_producers: Callable[[Disk], ProducerState] | None = None
     """Where producers had batches that are taken back."""
     producers: ProducerState | None = None
     """The outcome: the producers as of the log's end."""
+
+
+@dataclass(slots=True, eq=False)
+class SpaceEffect:
+    """How much room the volume of a log directory has."""
+
+    log_directory: str
+    total_bytes: int = -1
+    usable_bytes: int = -1
+    is_done: bool = False
+    has_failed: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -240,6 +251,7 @@ StorageEffect = (
     | DropCleanedEffect
     | TakeBackEffect
     | ProbeEffect
+    | SpaceEffect
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
@@ -280,6 +292,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             _take_back(disk, effect)
         case ProbeEffect():
             _probe(disk, f"{effect.log_directory}/{PROBE_FILE}")
+        case SpaceEffect():
+            effect.total_bytes, effect.usable_bytes = disk.space(effect.log_directory)
         case DeleteFilesEffect():
             for path in effect.paths:
                 _unless_gone(disk.remove, path)
@@ -293,6 +307,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
 
 
 def _retire(disk: Disk, effect: RetireEffect) -> None:
+    # The segment that is the first one from now on may be so new that its name is not durable yet.
+    disk.flush_directory(effect.directory)
     for paths in effect.segments:
         for path in paths:
             _unless_gone(disk.rename, path, path + DELETED_SUFFIX)
@@ -301,9 +317,11 @@ def _retire(disk: Disk, effect: RetireEffect) -> None:
 
 def _take_back(disk: Disk, effect: TakeBackEffect) -> None:
     for path, byte_count in effect.cuts:
-        disk.truncate(disk.open(path), byte_count)
-    if effect.cuts:
-        disk.flush(disk.open(effect.cuts[0][0]))
+        # The failed write may not have come to making the files of its segment.
+        if disk.exists(path):
+            file = disk.open(path)
+            disk.truncate(file, byte_count)
+            disk.flush(file)
     if effect.load_producers is not None:
         effect.producers = effect.load_producers(disk)
 

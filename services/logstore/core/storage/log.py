@@ -37,6 +37,7 @@ from services.logstore.core.storage.log_reads import ReadPlan
 from services.logstore.core.storage.log_retirement import LogRetirement
 from services.logstore.core.storage.log_room import LogRoom
 from services.logstore.core.storage.log_segments import LogSegments
+from services.logstore.core.storage.log_start import RetentionOutcome
 from services.logstore.core.storage.log_writes import LogWrites
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducedBatch, ProducerState
 from services.logstore.core.storage.rolling import must_roll
@@ -224,14 +225,18 @@ class PartitionLog:
             segment.remove()
             return False
         self._roll().is_made = True
+        self.flushes.names_changed()
         return True
 
     def _add_snapshot(self) -> None:
         """Have the producers as of `next_offset` written with the next flush."""
-        if self.flushes.snapshot_offset == self.next_offset:
-            return
-        path = f"{self.directory}/{file_name(self.next_offset, SNAPSHOT_SUFFIX)}"
-        self.flushes.add_snapshot(NewFile(path, self.producers.snapshot()), self.next_offset)
+        if self.flushes.snapshot_offset != self.next_offset:
+            self.add_snapshot(self.next_offset, self.producers.snapshot())
+
+    def add_snapshot(self, offset: int, content: bytes) -> None:
+        """Have a snapshot of the producers as of `offset` written with a flush that reaches it."""
+        path = f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        self.flushes.add_snapshot(NewFile(path, content), offset)
 
     # --- the log's start ---
 
@@ -252,10 +257,10 @@ class PartitionLog:
         """As the leader says; never back."""
         log_start.move_log_start(self, offset)
 
-    def apply_retention(self, high_watermark: int, wall_ms: int) -> bool:
-        """Take old segments away; whether there were any, with files for `take_retirement`. Raises DiskError."""
+    def apply_retention(self, high_watermark: int, wall_ms: int) -> RetentionOutcome:
+        """Take old segments away: see `log_start.apply_retention`. Raises DiskError."""
         if self.error is not None or self._swap is not None or not self.room.is_log_whole:
-            return False
+            return RetentionOutcome.NOTHING
         return log_start.apply_retention(self, high_watermark, wall_ms)
 
     def latest_time_of(self, segment: Segment) -> int:

@@ -6,8 +6,9 @@ for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
@@ -46,6 +47,14 @@ class OpenedPartition:
     topic_id: bytes | None
     high_watermark: int
     opened: OpenedLog
+
+
+class Apply(Protocol):
+    """What `map` does with one iterable: results in the order of the arguments, the first exception ends it."""
+
+    def __call__(
+        self, function: Callable[[TopicPartition], OpenedPartition], arguments: Iterable[TopicPartition], /
+    ) -> Iterable[OpenedPartition]: ...
 
 
 class LogDirectory:
@@ -92,40 +101,49 @@ class LogDirectory:
         directory._note_boot(kernel_boot_id)
         return directory
 
-    def load(self, config_of: Callable[[str], TopicConfig], now_ms: int) -> list[OpenedPartition]:
+    def load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply = map) -> list[OpenedPartition]:
         """Open every partition found, in the order of their names; recovery included. Raises DiskError.
 
-        Directories that were on their way out go on the list of deletions. Others that are not `<topic>-<partition>`
-        stay as they are.
+        `apply` is what `map` is: a host with threads opens several partitions at once. Directories that were on their
+        way out go on the list of deletions. Others that are not `<topic>-<partition>` stay as they are.
         """
         recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT_CHECKPOINT)
         high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK_CHECKPOINT)
         log_starts = self._read_offsets(checkpoints.LOG_START_CHECKPOINT)
         cleaner_offsets = self._read_offsets(checkpoints.CLEANER_OFFSET_CHECKPOINT)
-        found = []
+
+        def open_one(topic_partition: TopicPartition) -> OpenedPartition:
+            opened = open_log(
+                self._disk,
+                self._path_of(topic_partition),
+                topic_partition,
+                config_of(topic_partition[0]),
+                recovery_point=recovery_points.get(topic_partition, 0),
+                shut_down_cleanly=self.was_shut_down_cleanly,
+                log_start_offset=log_starts.get(topic_partition, 0),
+            )
+            opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
+            high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
+            high_watermark = max(high_watermark, opened.log.log_start_offset)
+            return OpenedPartition(topic_partition, self._read_topic_id(opened.log), high_watermark, opened)
+
+        names = []
         for entry in self._disk.list(self.path):
             if entry.is_directory and entry.name.endswith(DELETE_SUFFIX):
                 self._deletions.append((now_ms, f"{self.path}/{entry.name}"))
             elif entry.is_directory and (topic_partition := parse_partition_directory(entry.name)) is not None:
-                opened = open_log(
-                    self._disk,
-                    f"{self.path}/{entry.name}",
-                    topic_partition,
-                    config_of(topic_partition[0]),
-                    recovery_point=recovery_points.get(topic_partition, 0),
-                    shut_down_cleanly=self.was_shut_down_cleanly,
-                    log_start_offset=log_starts.get(topic_partition, 0),
-                )
-                opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
-                self.logs[topic_partition] = opened.log
-                high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
-                high_watermark = max(high_watermark, opened.log.log_start_offset)
-                topic_id = self._read_topic_id(opened.log)
-                found.append(OpenedPartition(topic_partition, topic_id, high_watermark, opened))
+                names.append(topic_partition)
+        found = list(apply(open_one, names))
+        self.logs = {each.topic_partition: each.opened.log for each in found}
         if not self.was_shut_down_cleanly:
-            # Recovery takes some recovery points back; the next crash must not find the old ones.
+            # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
+            # crash must not find the old offsets.
             execute(self._disk, self.checkpoint_recovery_points())
+            execute(self._disk, self.checkpoint_log_starts())
         return found
+
+    def _path_of(self, topic_partition: TopicPartition) -> str:
+        return f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
 
     def _take_marker(self) -> None:
         """Read it, then remove it for good before anything is loaded: only a clean shutdown may put it back."""
@@ -167,7 +185,7 @@ class LogDirectory:
         directory along.
         """
         assert topic_partition not in self.logs
-        directory = f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
+        directory = self._path_of(topic_partition)
         try:
             self._disk.make_directory(directory)
             opened = open_log(self._disk, directory, topic_partition, config, recovery_point=0, shut_down_cleanly=False)
@@ -252,11 +270,11 @@ class LogDirectory:
         return self._checkpoint(checkpoints.HIGH_WATERMARK_CHECKPOINT, high_watermarks)
 
     def checkpoint_log_starts(self) -> ReplaceEffect:
-        """Only of logs that do not begin with their first segment: of the others its name tells."""
+        """Only of logs that do not begin with the first segment on the disk: of the others its name tells."""
         starts = {
             key: log.log_start_offset
             for key, log in self.logs.items()
-            if log.log_start_offset > log.segments.first.base_offset
+            if log.log_start_offset > log.segments.first.base_offset or not log.retirement.is_idle
         }
         return self._checkpoint(checkpoints.LOG_START_CHECKPOINT, starts)
 

@@ -54,6 +54,13 @@ class LogFlushes:
     def are_all_names_durable(self) -> bool:
         return not self._directory_changed
 
+    @property
+    def whole_segments_upto(self) -> int:
+        """Segments that end here or before are durable with all that belongs to them, snapshots included."""
+        under_way = self._begun.closed_segments if self.in_flight is not None and self._begun is not None else []
+        waiting = [segment.base_offset for segment, _ in (*under_way, *self._closed_segments)]
+        return min([self.recovery_point, *waiting])
+
     # --- what is to be flushed ---
 
     def add_file(self, path: str) -> None:

@@ -58,6 +58,9 @@ def _plan_in(
         upto_position, end_is_exact = log.segments.batch_position(segment, upto_offset)
         if end_is_exact:
             end_position = upto_position
+    if position >= end_position:
+        # Only an index entry that the disk has damaged points there: what it was for is looked for from the start.
+        position, begins_at_batch = 0, False
     wanted = max(max_bytes, HEADER_BYTES) + (0 if begins_at_batch else log.config.index_interval_bytes)
     effect = ReadEffect(log, segment.file, position, min(wanted, end_position - position))
     return ReadPlan(

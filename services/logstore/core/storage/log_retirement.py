@@ -23,6 +23,11 @@ class LogRetirement:
         self._waiting: list[list[str]] = []
         self.in_flight: RetireEffect | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """No file of a retired segment has its old name."""
+        return not self._waiting and self.in_flight is None
+
     def add(self, retired: list[Segment]) -> None:
         """They are no longer among the log's segments. Reads under way go on with what they hold."""
         log = self._log
@@ -41,6 +46,8 @@ class LogRetirement:
         return self.in_flight
 
     def done(self, effect: RetireEffect) -> None:
+        if self._log.error is not None:
+            return  # Offline meanwhile: nothing is under way any more.
         assert effect is self.in_flight
         self.in_flight = None
 

@@ -76,7 +76,7 @@ class LogRoom:
         # An epoch that begins here has no batch yet, and the leader may be leading by it.
         log.leader_epochs.truncate_from(log.log_end_offset + 1)
         cuts = [(segment.log_path, segment.byte_count), *((path, 0) for path in segment.paths[1:])]
-        self._to_take_back = TakeBackEffect(log, [] if effect.creates else cuts)
+        self._to_take_back = TakeBackEffect(log, cuts)
         return tokens
 
     # --- taking back ---
@@ -131,11 +131,14 @@ def _taken_back(log: PartitionLog, loaded: ProducerState) -> list[ProducerEntry]
         if not _reaches(entry, end_offset):
             entries.append(entry)
             continue
-        rebuilt = by_id.get(entry.producer_id)
-        if rebuilt is None:
-            continue  # None of its batches is in the log.
         kept = [batch for batch in entry.batches if batch.last_offset < end_offset]
-        if rebuilt.producer_epoch == entry.producer_epoch and len(kept) > len(rebuilt.batches):
-            rebuilt.batches = kept
-        entries.append(rebuilt)
+        rebuilt = by_id.get(entry.producer_id)
+        if rebuilt is not None:
+            if rebuilt.producer_epoch == entry.producer_epoch and len(kept) > len(rebuilt.batches):
+                rebuilt.batches = kept
+            entries.append(rebuilt)
+        elif kept:
+            # Its batches are no longer in the log, and it is remembered all the same.
+            entry.batches = kept
+            entries.append(entry)
     return entries

@@ -10,6 +10,8 @@ them, as the files of each segment are gone for good before those of the next on
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from barnabas.wire.errors import ErrorCode
@@ -18,8 +20,19 @@ from services.logstore.core.storage.segment import Segment
 if TYPE_CHECKING:
     from services.logstore.core.storage.log import PartitionLog
 
-UPTO_HIGH_WATERMARK = -1
 DELETE = "delete"
+UPTO_HIGH_WATERMARK = -1
+
+
+class RetentionOutcome(IntEnum):
+    """What retention has come to; the larger one where it is two things."""
+
+    NOTHING = 0
+    RETIRED = 1
+    """Segments are out of the log; their files go by `PartitionLog.take_retirement`."""
+    ROLLED = 2
+    """The active segment's time is over too: it goes at the next look, once it is flushed."""
+
 
 # (segment, the one after it) → whether its time is over.
 _IsOver = Callable[[Segment, Segment | None], bool]
@@ -45,17 +58,19 @@ def move_log_start(log: PartitionLog, offset: int) -> None:
         log.leader_epochs.trim_to(offset)
 
 
-def apply_retention(log: PartitionLog, high_watermark: int, wall_ms: int) -> bool:
-    """Take away the segments whose time is over, oldest first (Kafka's deleteOldSegments); whether there were any.
+def apply_retention(log: PartitionLog, high_watermark: int, wall_ms: int) -> RetentionOutcome:
+    """Take away the segments whose time is over, oldest first (Kafka's deleteOldSegments).
 
-    Only what is below the high watermark. What is below the log start goes whatever the topic's policy says. Raises
-    DiskError.
+    Only what is below the high watermark, and only what is durable: until its files are gone, a crash may bring a
+    segment back, and if it were torn the log would end there. What is below the log start goes whatever the topic's
+    policy says. Raises DiskError.
     """
-    retired = _retire(log, high_watermark, _below_log_start(log))
+    outcome = _retire(log, high_watermark, _below_log_start(log))
     if DELETE in log.config.cleanup_policy.split(","):
-        retired += _retire(log, high_watermark, _past_size(log))
-        retired += _retire(log, high_watermark, _past_time(log, wall_ms))
-    return retired > 0
+        # Each rule looks at what the one before it has left.
+        outcome = max(outcome, _retire(log, high_watermark, _past_size(log)))
+        outcome = max(outcome, _retire(log, high_watermark, _past_time(log, wall_ms)))
+    return outcome
 
 
 def _below_log_start(log: PartitionLog) -> _IsOver:
@@ -82,18 +97,26 @@ def _past_time(log: PartitionLog, wall_ms: int) -> _IsOver:
     return lambda segment, following: retention_ms >= 0 and wall_ms - log.latest_time_of(segment) > retention_ms
 
 
-def _retire(log: PartitionLog, high_watermark: int, is_over: _IsOver) -> int:
+def _is_there(log: PartitionLog, segment: Segment) -> bool:
+    """Whether the file of a segment has been made: without any file a log would begin at 0 again."""
+    return segment.is_made and (segment.byte_count == 0 or log.log_end_offset > segment.base_offset)
+
+
+def _retire(log: PartitionLog, high_watermark: int, is_over: _IsOver) -> RetentionOutcome:
     segments = log.segments.all()
     count = 0
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
-        end_offset = log.next_offset if following is None else following.base_offset
-        is_empty_active = following is None and segment.byte_count == 0
-        if high_watermark < end_offset or is_empty_active or not is_over(segment, following):
+    for segment, following in pairwise(segments):
+        end_offset = following.base_offset
+        if end_offset > min(high_watermark, log.flushes.whole_segments_upto) or not is_over(segment, following):
+            break
+        if not _is_there(log, following):
             break
         count += 1
-    if count == len(segments) and not log.try_to_roll():
-        # The offsets of a log live on in the name of its active segment: another one has to be there first.
-        count -= 1
     if count:
         log.retire_segments(count)
-    return count
+    active = log.segments.active
+    is_last = len(log.segments) == 1 and active.byte_count > 0 and high_watermark >= log.next_offset
+    if is_last and is_over(active, None) and log.try_to_roll():
+        # The offsets of a log live on in the name of its active segment, so another one has to be there first.
+        return RetentionOutcome.ROLLED
+    return RetentionOutcome.RETIRED if count else RetentionOutcome.NOTHING

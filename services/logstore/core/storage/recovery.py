@@ -77,6 +77,8 @@ def open_log(
         is_durable=shut_down_cleanly,
         closed_segments=opening.closed_segments,
     )
+    if opening.unsaved_snapshot is not None:
+        log.add_snapshot(*opening.unsaved_snapshot)
     return OpenedLog(log, opening.scanned_bytes, opening.dropped_bytes)
 
 
@@ -98,6 +100,7 @@ class _Opening:
         self.leader_epochs = LeaderEpochs()
         self.closed_segments: list[tuple[Segment, int]] = []
         self.snapshot_offset = 0
+        self.unsaved_snapshot: tuple[int, bytes] | None = None
         self.next_offset = 0
         self.scanned_bytes = 0
         self.dropped_bytes = 0
@@ -140,6 +143,7 @@ class _Opening:
         self.leader_epochs.truncate_from(self.log_start_offset)
         self.closed_segments = []
         self.snapshot_offset = 0
+        self.unsaved_snapshot = None
         self.next_offset = self.log_start_offset
         segment = Segment(self.disk, self.directory, self.log_start_offset, 0, self.config)
         segment.create()
@@ -205,7 +209,6 @@ class _Opening:
         self.next_offset = suspects[0].base_offset
         # Its indexes are made anew: what they were before is no longer durable, and what they become is not yet.
         self.recovery_point = min(self.recovery_point, self.next_offset)
-        self.leader_epochs.truncate_from(self.next_offset)
         self._load_producers(self.next_offset)
         if len(self.segments):
             # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
@@ -226,7 +229,7 @@ class _Opening:
             self.segments.add(segment)
             for position, header in segment.rebuild(check_crc=True):
                 self.segments.recent.add(header.base_offset, position)
-                self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+                self._note_leader_epoch(header)
                 note_producer(self.producers, header)
                 self.next_offset = header.next_offset
             self.scanned_bytes += segment.byte_count
@@ -235,11 +238,21 @@ class _Opening:
             is_damaged = cut_bytes > 0
         self.leader_epochs.truncate_from(self.next_offset)
 
+    def _note_leader_epoch(self, header: BatchHeader) -> None:
+        """The checkpoint stands as long as the batches agree: it knows where an epoch began whose first batches have
+        been compacted away.
+        """
+        if self.leader_epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
+            self.leader_epochs.truncate_from(header.base_offset)
+            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+
     def _close_active(self) -> None:
         """Give the indexes of a segment that has a successor their last entries; the next flush takes it along."""
         if len(self.segments):
             self.segments.active.seal()
             self.closed_segments.append((self.segments.active, self.next_offset))
+            # Where the active segment begins: what is before may be retired, and nobody could tell its producers then.
+            self.unsaved_snapshot = (self.next_offset, self.producers.snapshot())
 
     def _drop(self, segment: Segment) -> None:
         self.dropped_bytes += segment.byte_count

@@ -186,7 +186,7 @@ class Segment:
         self._max_timestamp = self.time_index.last()
         self._bytes_since_index_entry = self.byte_count - position
         self.indexes_full = len(self.offset_index) >= self._index_entries_max
-        tail = list(scan_batches(self._disk, self.file, position, self.byte_count))
+        tail = list(self._ascending(scan_batches(self._disk, self.file, position, self.byte_count)))
         for _, header in tail:
             self._note_timestamp(header.latest_timestamp, header.last_offset)
         for _, header in scan_batches(self._disk, self.file, 0, self.byte_count):
@@ -245,13 +245,18 @@ class Segment:
             self._disk.truncate(self._disk.open(path, create=True), 0)
         self.begin()
         self.is_made = True
+        batches = scan_batches(self._disk, self.file, 0, file_bytes, check_crc=check_crc)
+        for position, header in self._ascending(batches):
+            self.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
+            yield position, header
+
+    def _ascending(self, batches: Iterable[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader]]:
+        """Up to the first batch that can't come after those before it in this segment: offsets have no checksum."""
         next_offset = self.base_offset
-        for position, header in scan_batches(self._disk, self.file, 0, file_bytes, check_crc=check_crc):
-            last_offset = header.last_offset
-            if header.base_offset < next_offset or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+        for position, header in batches:
+            if header.base_offset < next_offset or header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
                 return
-            next_offset = last_offset + 1
-            self.add_batch(last_offset, header.size_bytes, header.latest_timestamp)
+            next_offset = header.next_offset
             yield position, header
 
     def cut(self) -> int:

@@ -116,7 +116,7 @@ def load(
     if stopping:
         told_to_stop.set()
     names = [str(path) for path in paths]
-    return load_directories(PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop)
+    return load_directories(PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop, threads=2)
 
 
 def make_partition(path: Path, topic: str = "orders") -> None:
@@ -208,3 +208,21 @@ def test_paths_may_be_relative_and_broker_id_is_node_id() -> None:
         {key: (value, "") for key, value in (("etcd.endpoints", "a:1"), ("log.dir", "/a"), ("broker.id", "7"))},
     )
     assert (only_broker_id.node_id, only_broker_id.log_dirs) == (7, ["/a"])
+
+
+def test_a_directory_whose_disk_fails_is_offline_from_the_start_and_the_others_are_served(tmp_path: Path) -> None:
+    make_partition(tmp_path / "a")
+    make_partition(tmp_path / "b", "payments")
+    (tmp_path / "a" / "orders-0" / "leader-epoch-checkpoint").mkdir()
+    loaded = load(tmp_path / "a", tmp_path / "b")
+    assert [each.topic_partition for each in loaded.partitions] == [("payments", 0)]
+    assert [directory.error is None for directory in loaded.directories] == [False, True]
+    with pytest.raises(StartRefused, match=f"log.dirs={tmp_path}/a: "):
+        load(tmp_path / "a")
+
+
+def test_partitions_are_opened_by_several_threads_and_told_in_order(tmp_path: Path) -> None:
+    for number in range(12):
+        make_partition(tmp_path, f"topic-{number:02d}")
+    topics = [each.topic_partition[0] for each in load(tmp_path).partitions]
+    assert topics == [f"topic-{number:02d}" for number in range(12)]

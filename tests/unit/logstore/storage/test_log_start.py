@@ -13,6 +13,7 @@ from barnabas.wire.record_batch import iterate_headers
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.log_start import RetentionOutcome
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import (
     DIRECTORY,
@@ -49,10 +50,13 @@ def filled(disk: DiskModel, batches: int = 10, **overrides: object) -> Partition
 
 def retire(disk: DiskModel, log: PartitionLog, high_watermark: int, wall_ms: int = WALL_MS) -> list[str]:
     """Apply retention; the files that were renamed for it."""
-    if not log.apply_retention(high_watermark, wall_ms):
-        return []
+    settle(disk, log)
+    if log.apply_retention(high_watermark, wall_ms) is RetentionOutcome.ROLLED:
+        settle(disk, log)
+        log.apply_retention(high_watermark, wall_ms)
     effect = log.take_retirement()
-    assert effect is not None
+    if effect is None:
+        return []
     execute(disk, effect)
     log.retirement.done(effect)
     return effect.retired_paths
@@ -176,7 +180,7 @@ def test_an_active_segment_whose_time_is_over_is_rolled_first_and_offsets_go_on(
 def test_an_empty_log_is_left_alone() -> None:
     disk = DiskModel()
     log = new_log(disk, config(retention_ms=0))
-    assert not log.apply_retention(0, WALL_MS)
+    assert log.apply_retention(0, WALL_MS) is RetentionOutcome.NOTHING
     assert base_offsets(log) == [0]
 
 
@@ -221,15 +225,10 @@ def test_a_log_that_is_busy_keeps_its_active_segment_until_later() -> None:
 
 def test_files_are_not_renamed_under_a_flush_that_wants_them() -> None:
     disk = DiskModel()
-    log = new_log(disk, config(retention_ms=0))
-    for _ in range(5):
-        append(log, batch())
-    while (write := log.take_write()) is not None:
-        execute(disk, write)
-        log.on_written(write)
-    flush = log.take_flush(0)
+    log = filled(disk, 5, retention_ms=0, flush_ms=100)
+    flush = log.take_flush(100)
     assert flush is not None
-    assert log.apply_retention(4, WALL_MS + DAY_MS)
+    assert log.apply_retention(4, WALL_MS + 9 * DAY_MS) is RetentionOutcome.RETIRED
     assert log.take_retirement() is None
     execute(disk, flush)
     log.on_flushed(flush)

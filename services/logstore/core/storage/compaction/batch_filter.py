@@ -27,6 +27,9 @@ from services.logstore.core.storage.compaction.record_walk import (
 )
 from services.logstore.core.storage.compaction.transactions import TransactionRetention
 
+# What a header can say. Records say how far they are from its base, whatever that comes to.
+TIMESTAMPS_END = 2**63
+
 AS_IT_IS = None
 NOTHING = b""
 
@@ -157,7 +160,7 @@ class BatchFilter:
         self._statistics.records_written += len(places)
         max_timestamp = header.max_timestamp
         if not header.is_log_append_time and len(places) < header.records_count:
-            max_timestamp = header.base_timestamp + largest_timestamp_delta(payload, places)
+            max_timestamp = self._max_timestamp(header, payload, places)
         horizon_ms = None
         if not sets_horizon:
             records = joined(payload, places)
@@ -165,7 +168,7 @@ class BatchFilter:
             horizon_ms = self._new_horizon_ms
             # With LogAppendTime nobody reads the deltas: every record has the batch's own time.
             moved_ms = 0 if header.is_log_append_time else header.base_timestamp - horizon_ms
-            records = b"".join(with_timestamps_moved(payload, places, moved_ms))
+            records = self._with_timestamps_moved(header, payload, places, moved_ms)
         return rebuild_batch(
             header,
             self._reader.compressed(header, records),
@@ -173,3 +176,20 @@ class BatchFilter:
             max_timestamp=max_timestamp,
             delete_horizon_ms=horizon_ms,
         )
+
+    def _max_timestamp(self, header: BatchHeader, payload: bytes, places: list[RecordPlace]) -> int:
+        try:
+            max_timestamp = header.base_timestamp + largest_timestamp_delta(payload, places)
+        except (MalformedFrame, IndexError) as error:
+            raise uncleanable(header, f"a record is broken, {error}") from None
+        if not -TIMESTAMPS_END <= max_timestamp < TIMESTAMPS_END:
+            raise uncleanable(header, f"a record's timestamp is {max_timestamp}")
+        return max_timestamp
+
+    def _with_timestamps_moved(
+        self, header: BatchHeader, payload: bytes, places: list[RecordPlace], by_ms: int
+    ) -> bytes:
+        try:
+            return b"".join(with_timestamps_moved(payload, places, by_ms))
+        except (MalformedFrame, IndexError) as error:
+            raise uncleanable(header, f"a record is broken, {error}") from None

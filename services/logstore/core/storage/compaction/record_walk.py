@@ -168,10 +168,12 @@ def largest_timestamp_delta(payload: bytes, places: Sequence[RecordPlace]) -> in
 
 
 def with_timestamps_moved(payload: bytes, places: Sequence[RecordPlace], by_ms: int) -> list[bytes]:
-    """The records anew, each with `by_ms` added to its timestamp delta."""
+    """The records anew, each with `by_ms` added to its timestamp delta. Raises MalformedFrame where that can't be."""
     moved = []
     for _, body, end in places:
         delta, rest = read_varlong(payload, body + 1)
+        if not -(2**63) <= delta + by_ms < 2**63:
+            raise MalformedFrame(f"the timestamp of a record is {delta} from the first one's")
         encoded = varint(delta + by_ms)
         moved.append(varint(1 + len(encoded) + end - rest) + payload[body : body + 1] + encoded + payload[rest:end])
     return moved

@@ -1,0 +1,126 @@
+"""Changes of configs, full or incremental: what a gateway refuses by itself, and what it puts to the controller.
+
+Rules and messages are those of Kafka's ConfigAdminManager. The answer is given when logstores and gateways have the
+changes, and this processor too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from barnabas.cluster.messages import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse, ConfigChange
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from services.gateway.core.authorization import Operation, authorize
+from services.gateway.core.config_resources import NOT_SERVED, acl_resource, authorization_error
+from services.gateway.core.connection import Connection
+from services.gateway.core.effects import ControllerAnswer
+from services.gateway.core.error_messages import error_message
+from services.gateway.core.slots import Slot
+
+TIMEOUT_MS: Final = 30_000
+"""The requests have none of their own; Kafka's clients wait as long by default."""
+
+SET, DELETE = 0, 1
+"""Of Kafka's AlterConfigOp, those that the gateway has to tell apart."""
+
+
+class Outcome(Protocol):
+    """A resource's place in the response of either API."""
+
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class AskedChange:
+    name: str
+    operation: int
+    value: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class AskedResource:
+    resource_type: int
+    resource_name: str
+    changes: Sequence[AskedChange]
+    outcome: Outcome
+
+
+class PendingAlterConfigs(Slot, ABC):
+    """Of either API; a subclass has the response."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.asked: list[Outcome] = []
+        """What the controller decides about, in the order of its results."""
+
+    def put(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> None:
+        """Refuse what can be refused here, and ask for the rest."""
+        processor = self.connection.processor
+        named = Counter((each.resource_type, each.resource_name) for each in resources)
+        asked = []
+        for each in resources:
+            error, message = self._refusal(each, named[each.resource_type, each.resource_name])
+            if error:
+                _refuse(each.outcome, error, message)
+                continue
+            _refuse(each.outcome, ErrorCode.REQUEST_TIMED_OUT, "")
+            self.asked.append(each.outcome)
+            changes = [ConfigChange(change.name, change.operation, change.value or "") for change in each.changes]
+            asked.append(AlterConfigsResource(each.resource_type, each.resource_name, replace, changes))
+        if not asked:
+            self.revision_applied()
+            return
+        processor.deadlines.add(self, processor.now_ms + TIMEOUT_MS + processor.config.deadline_grace_ms)
+        processor.controller.call(self, AlterConfigsRequest(asked, TIMEOUT_MS, validate_only))
+
+    def _refusal(self, asked: AskedResource, times_named: int) -> tuple[ErrorCode, str]:
+        if times_named > 1:
+            return ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+        if any(count > 1 for count in Counter(change.name for change in asked.changes).values()):
+            return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+        nulls = [change.name for change in asked.changes if change.value is None and change.operation != DELETE]
+        if nulls:
+            return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+        resource = acl_resource(asked.resource_type, asked.resource_name)
+        if resource is None:
+            return ErrorCode.INVALID_REQUEST, f"Unknown resource type {asked.resource_type}"
+        if not authorize(self.connection.context, Operation.ALTER_CONFIGS, resource):
+            return authorization_error(asked.resource_type), ""
+        if asked.resource_type in NOT_SERVED:
+            return ErrorCode.INVALID_REQUEST, NOT_SERVED[asked.resource_type]
+        return ErrorCode.NONE, ""
+
+    def controller_answered(self, answer: ControllerAnswer | None) -> None:
+        if not isinstance(answer, AlterConfigsResponse):
+            self.revision_applied()
+            return
+        for outcome, result in zip(self.asked, answer.results, strict=False):
+            _refuse(outcome, result.error_code, result.error_message)
+        self.connection.processor.controller.await_revision(self, answer.revision)
+
+    def revision_applied(self) -> None:
+        self.complete()
+
+    def expire(self, now_ms: int) -> None:
+        self.cancel()
+        self.complete()
+
+    def cancel(self) -> None:
+        self.connection.processor.controller.forget(self)
+
+    @abstractmethod
+    def complete(self) -> None:
+        """Respond: all that can be known is."""
+
+
+def _refuse(outcome: Outcome, error_code: int, message: str) -> None:
+    outcome.error_code = error_code
+    outcome.error_message = (message or error_message(error_code)) if error_code else None

@@ -1,0 +1,41 @@
+"""AlterConfigs, API key 33, versions 0 to 2 (KIP-133).
+
+- What is given replaces all that a topic, a broker or (with the empty name) all brokers were given before; the
+  controller decides, each resource as a whole. The answer waits until every live logstore and gateway has the change.
+- A null value, a key twice or a resource twice is INVALID_REQUEST.
+- No controller, or none that answers in 30 s: REQUEST_TIMED_OUT; the configs may be changed all the same.
+
+Deviations: any broker's configs may be changed by any connection, since a gateway serves all of them. Broker loggers,
+client metrics and groups are INVALID_REQUEST, and so is all that a broker can't change while it runs.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import alter_configs as wire
+from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse
+from services.gateway.core.config_alterations import SET, AskedChange, AskedResource, PendingAlterConfigs
+from services.gateway.core.connection import Connection
+
+
+class PendingFullAlterConfigs(PendingAlterConfigs):
+    __slots__ = ("response",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.response: wire.AlterConfigsResponse = wire.AlterConfigsResponse()
+
+    def complete(self) -> None:
+        self.connection.processor.requests.respond(self, self.response)
+
+
+def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> None:
+    asked = []
+    for resource in request.resources:
+        outcome = AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        slot.response.responses.append(outcome)
+        changes = [AskedChange(config.name, SET, config.value) for config in resource.configs]
+        asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
+    slot.put(asked, replace=True, validate_only=request.validate_only)

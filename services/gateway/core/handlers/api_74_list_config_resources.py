@@ -1,0 +1,41 @@
+"""ListConfigResources, API key 74, versions 0 to 1 (KIP-1000, KIP-1142).
+
+- v1 lists the topics and brokers of this gateway's image; no types asks for all that there are. Nobody has configs of
+  client metrics or of groups here, so that v0 has an empty list, and so have these types.
+- A type that Kafka does not list either is UNSUPPORTED_VERSION, as in Kafka.
+
+Deviations: no broker loggers, which have no configs here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from services.gateway.core.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from services.gateway.core.slots import Slot
+
+_LISTED: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+
+
+def start(slot: Slot, request: ListConfigResourcesRequest) -> None:
+    processor = slot.connection.processor
+    response = ListConfigResourcesResponse()
+    types = [CLIENT_METRICS] if slot.header.api_version == 0 else request.resource_types or list(_LISTED)
+    if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    elif any(each not in _LISTED for each in types):
+        response.error_code = ErrorCode.UNSUPPORTED_VERSION
+    else:
+        image = processor.image
+        if TOPIC in types:
+            response.config_resources += [ConfigResource(name, TOPIC) for name in image.topics_by_name]
+        if BROKER in types:
+            response.config_resources += [ConfigResource(str(node_id), BROKER) for node_id in image.brokers]
+    processor.requests.respond(slot, response)

@@ -1,0 +1,66 @@
+"""The log directories of this logstore, what lies in them and how much room there is (KIP-113, KIP-827).
+
+Every directory is described, those too that hold none of the partitions asked for. An offline one is
+KAFKA_STORAGE_ERROR, and nothing more is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Final
+
+from barnabas.cluster.administration import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    LogDirDescription,
+    LogDirReplica,
+)
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.administration.work import Pause, Work
+from services.logstore.core.directories import Directories
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.partition import PartitionKey
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.effects import SpaceEffect
+from services.logstore.core.storage.log_directory import LogDirectory
+
+REPLICAS_PER_PIECE: Final = 64
+
+
+class LogDirs:
+    def __init__(self, replicas: Replicas, directories: Directories, outbox: Outbox) -> None:
+        self._replicas = replicas
+        self._directories = directories
+        self._outbox = outbox
+
+    def answer(self, request: DescribeLogDirsRequest, now_ms: int) -> Work:
+        asked = None if request.all else {(each.topic_id, each.partition) for each in request.partitions}
+        spaces = {directory.path: SpaceEffect(directory.path) for directory in self._directories.online}
+        for effect in spaces.values():
+            self._outbox.add_effect(effect)
+        while not all(effect.is_done for effect in spaces.values()):
+            yield Pause.WAITING
+        described = []
+        for path, directory in self._directories.by_path.items():
+            space = spaces.get(path)
+            if directory.error is not None or space is None or space.has_failed:
+                described.append(LogDirDescription(ErrorCode.KAFKA_STORAGE_ERROR, path))
+            else:
+                replicas = yield from self._describe(directory, asked)
+                described.append(
+                    LogDirDescription(ErrorCode.NONE, path, space.total_bytes, space.usable_bytes, replicas)
+                )
+        return DescribeLogDirsResponse(described)
+
+    def _describe(
+        self, directory: LogDirectory, asked: set[PartitionKey] | None
+    ) -> Generator[Pause, int, list[LogDirReplica]]:
+        replicas = []
+        for looked_at, (name, log) in enumerate(list(directory.logs.items()), 1):
+            if looked_at % REPLICAS_PER_PIECE == 0:
+                yield Pause.MORE
+            partition = self._replicas.by_name.get(name)
+            if partition is not None and (asked is None or partition.key in asked):
+                offset_lag = max(partition.high_watermark - log.log_end_offset, 0)
+                replicas.append(LogDirReplica(*name, log.byte_count, offset_lag, is_future=False))
+        return replicas
