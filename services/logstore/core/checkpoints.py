@@ -3,7 +3,7 @@
 Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted. A
 recovery point says that everything below it needs no look after a crash. So the one of a log that was taken away has to
 be gone before there is a new log of the same name: recovery would take its bytes on trust, and a log start would cut
-records off. Nor may a flush of the old log be under way then, which puts the old leader epochs in place by a path that
+records off. The same goes for a log that is cut, whose offsets go back (`lower`). Nor may a flush of the old log be under way then, which puts the old leader epochs in place by a path that
 is the new log's, nor the cleaner be at work on it.
 """
 
@@ -103,6 +103,21 @@ class Checkpoints:
             return True
         del self._leaving[topic_partition]
         return False
+
+    # --- offsets that go back ---
+
+    def lower(self, log: PartitionLog) -> None:
+        """The recovery point and the high watermark of `log` have gone back: write them down at once."""
+        directory = self._directories.directory_of(log)
+        for kind in (_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS):
+            self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
+            self._write((kind, directory))
+
+    def is_lowered(self, log: PartitionLog) -> bool:
+        """Whether no checkpoint on the disk says more of `log` than it had at the last `lower`."""
+        directory = self._directories.directory_of(log)
+        kinds = (_Kind.RECOVERY_POINTS, _Kind.HIGH_WATERMARKS)
+        return not any(log.topic_partition in self._names_in_doubt.get((kind, directory), ()) for kind in kinds)
 
     # --- writing ---
 

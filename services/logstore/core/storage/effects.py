@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple, Protocol, assert_never
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Codecs, Decompress
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from services.logstore.core.storage.log import PartitionLog
     from services.logstore.core.storage.producer_state import ProducerState
     from services.logstore.core.storage.segment import Segment
+
+
+class Cut(Protocol):
+    """Of `truncation`, which knows how logs are opened, as this file can't."""
+
+    is_begun: bool
+
+    def run(self, disk: Disk) -> PartitionLog: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -186,6 +194,16 @@ class SpaceEffect:
 
 
 @dataclass(slots=True, eq=False)
+class TruncateEffect:
+    """Cut a log: see `truncation`."""
+
+    log: PartitionLog
+    cut: Cut
+    opened: PartitionLog | None = None
+    """The outcome: what the log is from then on."""
+
+
+@dataclass(slots=True, eq=False)
 class ProbeEffect:
     """Find out whether a log directory has room again: it has when this succeeds."""
 
@@ -250,6 +268,7 @@ StorageEffect = (
     | SwapEffect
     | DropCleanedEffect
     | TakeBackEffect
+    | TruncateEffect
     | ProbeEffect
     | SpaceEffect
     | DeleteFilesEffect
@@ -290,6 +309,8 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             _unless_gone(_drop_cleaned, disk, effect.directory)
         case TakeBackEffect():
             _take_back(disk, effect)
+        case TruncateEffect():
+            effect.opened = effect.cut.run(disk)
         case ProbeEffect():
             _probe(disk, f"{effect.log_directory}/{PROBE_FILE}")
         case SpaceEffect():

@@ -38,6 +38,7 @@ from services.logstore.core.storage.log_retirement import LogRetirement
 from services.logstore.core.storage.log_room import LogRoom
 from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.log_start import RetentionOutcome
+from services.logstore.core.storage.log_truncation import LogTruncation
 from services.logstore.core.storage.log_writes import LogWrites
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducedBatch, ProducerState
 from services.logstore.core.storage.rolling import must_roll
@@ -105,6 +106,7 @@ class PartitionLog:
         self._swap: SwapEffect | None = None
         self.room = LogRoom(self)
         self.retirement = LogRetirement(self)
+        self.truncation = LogTruncation(self)
         self.writes = LogWrites(self)
         self.flushes = LogFlushes(
             self,
@@ -156,7 +158,7 @@ class PartitionLog:
         if segment.byte_count and must_roll(
             segment, self.directory, config, byte_count, last_offset, max_timestamp_ms, wall_ms
         ):
-            segment = self._roll()
+            segment = self.roll()
         if leader_epoch != self.leader_epochs.latest:
             assert leader_epoch > self.leader_epochs.latest, "an append under an old leader epoch must be fenced before"
             self.leader_epochs.assign(leader_epoch, base_offset)
@@ -190,7 +192,7 @@ class PartitionLog:
 
     # --- rolling ---
 
-    def _roll(self) -> Segment:
+    def roll(self) -> Segment:
         """Begin a segment at `next_offset`; its files are made by the first write to it.
 
         The closed one is flushed by an effect as soon as all of it is written: that can take seconds, and no append has
@@ -224,7 +226,7 @@ class PartitionLog:
                 raise
             segment.remove()
             return False
-        self._roll().is_made = True
+        self.roll().is_made = True
         self.flushes.names_changed()
         return True
 
@@ -259,7 +261,8 @@ class PartitionLog:
 
     def apply_retention(self, high_watermark: int, wall_ms: int) -> RetentionOutcome:
         """Take old segments away: see `log_start.apply_retention`. Raises DiskError."""
-        if self.error is not None or self._swap is not None or not self.room.is_log_whole:
+        is_busy = self._swap is not None or self.truncation.is_begun
+        if self.error is not None or is_busy or not self.room.is_log_whole:
             return RetentionOutcome.NOTHING
         return log_start.apply_retention(self, high_watermark, wall_ms)
 
@@ -290,7 +293,7 @@ class PartitionLog:
         From here on the log is read with it. The effect's outcome goes to `on_swapped` or `fail`. Raises DiskError.
         """
         assert self._swap is None
-        if self.error is None:
+        if self.error is None and not self.truncation.is_begun:
             self._swap = begin_swap(self._disk, self, cleaned)
         return self._swap
 
@@ -338,6 +341,7 @@ class PartitionLog:
         if self.error is None:
             self.error = error
         self.flushes.in_flight = self.retirement.in_flight = self.room.in_flight = self._swap = None
+        self.truncation.fail()
         return self.writes.abandon()
 
     # --- flushes ---
@@ -352,7 +356,8 @@ class PartitionLog:
 
         To be asked for every second or so and after writes. Its outcome goes to `on_flushed` or `fail`.
         """
-        if self.flushes.in_flight is not None or self.error is not None or not self.room.is_log_whole:
+        is_busy = self.flushes.in_flight is not None or self.truncation.is_begun
+        if is_busy or self.error is not None or not self.room.is_log_whole:
             return None
         upto_offset = self.flushes.due_upto(now_ms)
         return None if upto_offset < 0 else self.flushes.begin_due(upto_offset, now_ms)
@@ -381,7 +386,7 @@ class PartitionLog:
         """Nothing waits for the disk."""
         is_renaming = self.retirement.in_flight is not None or self._swap is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.room.in_flight is not None
-        return self.writes.is_idle and not is_busy
+        return self.writes.is_idle and not is_busy and not self.truncation.is_begun
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """Everything below `effect.upto_offset` is durable."""

@@ -61,6 +61,15 @@ class LogFlushes:
         waiting = [segment.base_offset for segment, _ in (*under_way, *self._closed_segments)]
         return min([self.recovery_point, *waiting])
 
+    def take_over(self, log: PartitionLog) -> None:
+        """Be the flushes of `log` from now on, in the place of those that it has; it was opened again."""
+        self._log = log
+        self._other_paths = log.flushes._other_paths
+        self._last_flush_ms = log.flushes._last_flush_ms
+        # Its own name may be as new as its first segment's.
+        self._directory_changed = True
+        log.flushes = self
+
     # --- what is to be flushed ---
 
     def add_file(self, path: str) -> None:

@@ -68,6 +68,19 @@ class LogWrites:
         effect.end_offset = end_offset
         effect.tokens.append(token)
 
+    def open_run(self, segment: Segment, end_offset: int) -> None:
+        """See to a write that `add_run` can add to, at the end of `segment`, which does not count the run yet."""
+        effect = self._queue[-1] if self._queue else None
+        if effect is None or effect.segment is not segment or effect.byte_count >= WRITE_BYTES_MAX:
+            self._begin_write(segment, end_offset)
+
+    def add_run(self, records: memoryview, end_offset: int) -> None:
+        """Whole batches as they are, for the write that `open_run` has seen to. Nobody waits for them."""
+        effect = self._queue[-1]
+        effect.buffers.append(records if len(records) > COPY_BYTES_MAX else bytes(records))
+        effect.byte_count += len(records)
+        effect.end_offset = end_offset
+
     def join(self, required_offset: int, token: object) -> None:
         """Have `token` come back with the write that reaches `required_offset`, which is assigned and not written."""
         effect = next(effect for effect in self._unfinished() if effect.end_offset >= required_offset)

@@ -7,6 +7,7 @@ holds a file open; the disk keeps open what is used.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from barnabas.cluster.topic_config import TopicConfig
@@ -258,6 +259,25 @@ class Segment:
                 return
             next_offset = header.next_offset
             yield position, header
+
+    def end_below(self, offset: int) -> int:
+        """Where the batches below `offset` end, in bytes; one that reaches past it is not below it."""
+        for position, header in scan_batches(
+            self._disk, self.file, self.offset_index.position_before(offset), self.byte_count
+        ):
+            if header.last_offset >= offset:
+                return position
+        return self.byte_count
+
+    def indexes_below(self, byte_count: int, offset: int) -> list[tuple[str, bytes]]:
+        """(path, content) of both indexes as they are for the first `byte_count` bytes, which are below `offset`."""
+        offsets, times = self._map_indexes()
+        offset_entries = bisect_left(range(len(offsets)), byte_count, key=lambda index: offsets.entry(index)[1])
+        time_entries = bisect_left(range(len(times)), offset, key=lambda index: times.entry(index)[1])
+        return [
+            (offsets.path, offsets.content()[: offset_entries * OFFSET_ENTRY_BYTES]),
+            (times.path, times.content()[: time_entries * TIME_ENTRY_BYTES]),
+        ]
 
     def cut(self) -> int:
         """Cut the file durably to `byte_count`; how many bytes there were past it."""
