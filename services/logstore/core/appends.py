@@ -9,7 +9,7 @@ acks=0 a result comes all the same: the gateway closes that client's connection 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from barnabas.channel.messages import Append, AppendResult
@@ -24,7 +24,6 @@ from services.logstore.core.storage.batch_opening import Refusal, may_open
 from services.logstore.core.storage.effects import OpenBatchEffect, WriteEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.streams import ExchangeStream, PendingAppend
-from services.logstore.core.watches import Watches
 
 _ACKS = (-1, 0, 1)
 
@@ -33,13 +32,19 @@ class Appends:
     """Every log has one write under way at most; what is appended meanwhile goes out with the next one."""
 
     def __init__(
-        self, replicas: Replicas, watches: Watches, housekeeping: Housekeeping, outbox: Outbox, codecs: Codecs
+        self,
+        replicas: Replicas,
+        housekeeping: Housekeeping,
+        outbox: Outbox,
+        codecs: Codecs,
+        wrote: Callable[[Partition, int], None],
     ) -> None:
+        """`wrote` is told of a partition and where its log ended before it has grown, ahead of any answer."""
         self._replicas = replicas
-        self._watches = watches
         self._housekeeping = housekeeping
         self._outbox = outbox
         self._openings = Openings(outbox, codecs, self._opened)
+        self._wrote = wrote
         # Logs that were given something to write in this turn; a dict for its order.
         self._to_write: dict[PartitionLog, None] = {}
 
@@ -101,6 +106,10 @@ class Appends:
             partition.pending.append(pending)
             self._to_write[log] = None
 
+    def has_writes(self, log: PartitionLog) -> None:
+        """Somebody else has given a log something to write."""
+        self._to_write[log] = None
+
     def take_writes(self) -> None:
         """Send out the writes of all logs that got something since."""
         for log in self._to_write:
@@ -112,14 +121,14 @@ class Appends:
     def on_written(self, effect: WriteEffect) -> None:
         """A write is done: its appends succeed, the high watermark follows, and what has gathered meanwhile is next."""
         log = effect.log
+        old_log_end_offset = log.log_end_offset
         done = cast("list[PendingAppend]", log.on_written(effect))
         self._to_write[log] = None
         partition = self._replicas.by_log.get(log)
         if partition is None:
             return  # Taken away meanwhile: everything has been answered then.
         self._housekeeping.on_written(effect)
-        if partition.leading and partition.advance_high_watermark():
-            self._watches.changed(partition)
+        self._wrote(partition, old_log_end_offset)
         for pending in done:
             if not pending.answered:
                 self._succeed(pending)

@@ -3,8 +3,9 @@
 Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted. A
 recovery point says that everything below it needs no look after a crash. So the one of a log that was taken away has to
 be gone before there is a new log of the same name: recovery would take its bytes on trust, and a log start would cut
-records off. The same goes for a log that is cut, whose offsets go back (`lower`). Nor may a flush of the old log be under way then, which puts the old leader epochs in place by a path that
-is the new log's, nor the cleaner be at work on it.
+records off. Nor may a flush of the old log be under way then, which puts the old leader epochs in place by a path that
+is the new log's, nor the cleaner be at work on it. A log that is cut is in the same case: its recovery point goes back
+before it does (`lower`).
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import LeadershipChange, Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.replication import Replication
 from services.logstore.core.watches import Watches
 
 LOGS_MADE_PER_STEP = 8
@@ -46,7 +47,7 @@ class Pause(Enum):
     """Why a command is not done yet."""
 
     LOG_MADE = "a log has been made: enough of them, and the data has its turn"
-    DISK_BUSY = "a log of the same name is on its way out (see `checkpoints`)"
+    DISK_BUSY = "a log of the same name is on its way out (see `checkpoints`), or the log is being cut"
 
 
 Work = Generator[Pause, None, list[PartitionError]]
@@ -62,6 +63,7 @@ class Control:
         directories: Directories,
         checkpoints: Checkpoints,
         watches: Watches,
+        replication: Replication,
         outbox: Outbox,
         fail_pending: FailPending,
     ) -> None:
@@ -71,9 +73,11 @@ class Control:
         self._directories = directories
         self._checkpoints = checkpoints
         self._watches = watches
+        self._replication = replication
         self._outbox = outbox
         self._fail_pending = fail_pending
         self._controller_epoch = -1
+        self._now_ms = 0
         self._inbox: deque[tuple[int, ControlRequest]] = deque()
         # The command being carried out, if it is not done yet.
         self._work: tuple[int, int, Work] | None = None
@@ -100,6 +104,7 @@ class Control:
 
     def step(self, now_ms: int) -> None:
         """Carry out all commands that have come; or a part, when many logs have to be made for that."""
+        self._now_ms = now_ms
         logs_left = LOGS_MADE_PER_STEP
         while logs_left and (self._work is not None or self._inbox):
             if self._work is None:
@@ -180,21 +185,25 @@ class Control:
                 yield Pause.DISK_BUSY
             partition = self._create(topic, state.partition, config)
             yield Pause.LOG_MADE
+        while partition is not None and partition.log.truncation.in_flight is not None:
+            yield Pause.DISK_BUSY
         if partition is None or not partition.online:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.topic_id != topic.topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         self._configure(partition, config)
-        match partition.apply(state):
+        match partition.apply(state, self._replication.config.lag_ms_max, self._now_ms):
             case LeadershipChange.STALE:
                 return ErrorCode.STALE_CONTROLLER_EPOCH
             case LeadershipChange.UNCHANGED:
                 pass
             case LeadershipChange.SAME_LEADER:
                 self._watches.changed(partition)
+                self._replication.role_changed(partition)
             case LeadershipChange.NEW_EPOCH:
                 self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self._watches.changed(partition)
+                self._replication.role_changed(partition)
         return ErrorCode.NONE
 
     def _create(self, topic: TopicMetadata, partition: int, config: TopicConfig) -> Partition | None:
@@ -236,6 +245,7 @@ class Control:
         partition.stop()
         self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._watches.changed(partition)
+        self._replication.partition_gone(partition)
 
     # --- UpdateMetadata ---
 
@@ -248,6 +258,7 @@ class Control:
         image = self._replicas.image
         if not image.apply(command):
             return
+        self._replication.on_image()
         changed_topics = list(image.topics_by_id.values()) if self._settings.follow_image() else command.topics
         for topic in changed_topics:
             config = self._settings.topic_config(topic.configs)

@@ -18,6 +18,7 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.replication import Replication
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
@@ -34,6 +35,7 @@ from services.logstore.core.storage.effects import (
     StorageEffect,
     SwapEffect,
     TakeBackEffect,
+    TruncateEffect,
     WriteEffect,
 )
 from services.logstore.core.storage.log import PartitionLog
@@ -54,6 +56,7 @@ class DiskOutcomes:
         queries: Queries,
         watches: Watches,
         full_disks: FullDisks,
+        replication: Replication,
         outbox: Outbox,
         fail_pending: Callable[[Partition, ErrorCode], None],
     ) -> None:
@@ -69,6 +72,7 @@ class DiskOutcomes:
         self._queries = queries
         self._watches = watches
         self._full_disks = full_disks
+        self._replication = replication
         self._outbox = outbox
         self._fail_pending = fail_pending
 
@@ -78,7 +82,7 @@ class DiskOutcomes:
             case WriteEffect():
                 self._appends.on_written(effect)
             case ReadEffect():
-                if not self._reads.on_bytes(effect, data):
+                if not self._reads.on_bytes(effect, data) and not self._replication.leading.on_bytes(effect, data):
                     self._queries.on_done(effect, data)
                 self.act_on_failures()
             case FindRecordEffect():
@@ -92,6 +96,7 @@ class DiskOutcomes:
                 self._appends.on_flushed(effect.log)
             case ReplaceEffect():
                 self._checkpoints.on_replaced(effect)
+                self._replication.following.go_on_cutting()
             case RetireEffect():
                 self._retention.on_retired(effect)
             case SwapEffect():
@@ -102,6 +107,8 @@ class DiskOutcomes:
                 self.act_on_failures()
             case TakeBackEffect():
                 self._full_disks.on_taken_back(effect)
+            case TruncateEffect():
+                self._replication.following.on_truncated(effect)
             case ProbeEffect():
                 self._full_disks.on_probed(effect)
             case SpaceEffect():
@@ -132,7 +139,7 @@ class DiskOutcomes:
             case ReplaceEffect():
                 self._checkpoints.on_failed(effect)
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
-            case TakeBackEffect():
+            case TakeBackEffect() | TruncateEffect():
                 self._log_failed(effect.log, error)
             case SpaceEffect():
                 effect.is_done = effect.has_failed = True
@@ -170,4 +177,5 @@ class DiskOutcomes:
                 if partition is not None:
                     partition.fail()
                     self._fail_pending(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                    self._replication.partition_gone(partition)
                     self._watches.changed(partition)

@@ -14,6 +14,7 @@ from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.replication import Replication
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import (
     FlushEffect,
@@ -22,6 +23,7 @@ from services.logstore.core.storage.effects import (
     RetireEffect,
     StorageEffect,
     TakeBackEffect,
+    TruncateEffect,
     WriteEffect,
 )
 from services.logstore.core.storage.log import PartitionLog
@@ -38,6 +40,7 @@ class FullDisks:
         checkpoints: Checkpoints,
         retention: Retention,
         appends: Appends,
+        replication: Replication,
         outbox: Outbox,
     ) -> None:
         self._replicas = replicas
@@ -45,6 +48,7 @@ class FullDisks:
         self._checkpoints = checkpoints
         self._retention = retention
         self._appends = appends
+        self._replication = replication
         self._outbox = outbox
         self._probing: dict[ProbeEffect, LogDirectory] = {}
         # Logs with something to take back; a dict for its order.
@@ -64,7 +68,9 @@ class FullDisks:
     def on_failed(self, effect: StorageEffect, error: DiskError) -> bool:
         """An effect found no room. False: it is none of those that can be done again later."""
         match effect:
-            case WriteEffect() | FlushEffect() | RetireEffect() | TakeBackEffect():
+            case TruncateEffect() if effect.cut.is_begun:
+                return False  # What is left of the log nobody knows.
+            case WriteEffect() | FlushEffect() | RetireEffect() | TakeBackEffect() | TruncateEffect():
                 if effect.log not in self._replicas.by_log:
                     effect.log.fail(error)
                     return True
@@ -79,7 +85,9 @@ class FullDisks:
                 return False
         return True
 
-    def _undo(self, effect: WriteEffect | FlushEffect | RetireEffect | TakeBackEffect, error: DiskError) -> None:
+    def _undo(
+        self, effect: WriteEffect | FlushEffect | RetireEffect | TakeBackEffect | TruncateEffect, error: DiskError
+    ) -> None:
         log = effect.log
         if log.error is not None:
             return  # Offline meanwhile: everything has been answered, nothing is to be taken back.
@@ -89,6 +97,7 @@ class FullDisks:
                 self._appends.fail_unwritten(partition, log.room.write_failed(effect, error))
                 partition.epoch_start_offset = min(partition.epoch_start_offset, log.next_offset)
                 self._to_take_back[log] = None
+                self._replication.wrote(partition, log.log_end_offset)
             case FlushEffect():
                 log.room.flush_failed(effect, error)
             case RetireEffect():
@@ -97,6 +106,8 @@ class FullDisks:
             case TakeBackEffect():
                 log.room.undo(effect)
                 self._to_take_back[log] = None
+            case TruncateEffect():
+                self._replication.following.on_truncated(effect)
 
     # --- the way back ---
 

@@ -7,6 +7,10 @@ effects, and sends what the core says. One turn of the host:
         core.on_exchange(stream_id, message)       # or on_read, on_watch; decoded messages of the data channel
     for session_id, command in commands:
         core.on_control(session_id, command)       # answered in Outgoing.controls, in order
+    for stream_id, message in fetched:
+        core.on_replicate(stream_id, message)      # of followers; answered in Outgoing.replication.responses
+    for leader_id, message in answered:
+        core.on_leader_response(leader_id, message)  # on the streams that Outgoing.replication.links asks for
     for call_id, request in calls:
         core.on_administration(call_id, request)   # answered in Outgoing.administration, in any order; False: refused
     core.step(now_ms, wall_ms)                     # control first and whole, then a bounded piece of data work
@@ -16,7 +20,8 @@ effects, and sends what the core says. One turn of the host:
     if core.has_work: take another turn at once
 
 The cleaner, a process of its own (`storage.compaction.cleaner`), gets the commands in Outgoing.cleaner; what it answers
-comes back by `on_cleaner_report`, its end by `on_cleaner_gone`.
+comes back by `on_cleaner_report`, its end by `on_cleaner_gone`. A request to the controller
+(`Outgoing.replication.alter_partition`) is answered by `on_alter_partition`; there is one at a time.
 
 Further inputs: `on_registered(broker_epoch)` after each registration, `on_stream_closed(stream_id)` when a stream of
 any kind is gone, `tick(now_ms)` every TICK_MS. What the host promises:
@@ -38,10 +43,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.channel.credits import CreditPool
-from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
+from barnabas.channel.messages import (
+    ExchangeRequest,
+    ReadRequest,
+    ReplicateRequest,
+    ReplicateResponse,
+    WatchRequest,
+)
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.config_description import Setting
-from barnabas.cluster.messages import ControlRequest
+from barnabas.cluster.messages import AlterPartitionResponse, ControlRequest
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
@@ -62,12 +73,14 @@ from services.logstore.core.producer_expiry import ProducerExpiry
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.replication import Replication, ReplicationConfig
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.core.storage.effects import (
     SpaceEffect,
     StorageEffect,
 )
+from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from services.logstore.core.watches import Watches
 
@@ -95,6 +108,7 @@ class LogstoreConfig:
     log_start_checkpoint_interval_ms: int = 60_000
     cleaner_is_enabled: bool = True
     cleaner_backoff_ms: int = 15_000
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
 
@@ -122,7 +136,23 @@ class LogstoreCore:
             log_start_interval_ms=config.log_start_checkpoint_interval_ms,
         )
         self._retention = Retention(
-            self._replicas, self._checkpoints, self._watches, self._outbox, config.retention_check_interval_ms
+            self._replicas,
+            self._checkpoints,
+            self._watches,
+            self._outbox,
+            config.retention_check_interval_ms,
+            self._log_start_moved,
+        )
+        self._replication = Replication(
+            self._replicas,
+            self._directories,
+            self._checkpoints,
+            self._retention,
+            self._watches,
+            self._outbox,
+            config.replication,
+            before_cut=self._before_cut,
+            has_writes=self._has_writes,
         )
         self._cleaning = Cleaning(
             self._replicas,
@@ -135,7 +165,7 @@ class LogstoreCore:
         self._housekeeping = Housekeeping(
             self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
         )
-        self._appends = Appends(self._replicas, self._watches, self._housekeeping, self._outbox, codecs)
+        self._appends = Appends(self._replicas, self._housekeeping, self._outbox, codecs, self._replication.wrote)
         self._reads = Reads(self._replicas, self._outbox)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         self._control = Control(
@@ -144,6 +174,7 @@ class LogstoreCore:
             self._directories,
             self._checkpoints,
             self._watches,
+            self._replication,
             self._outbox,
             self._fail_pending,
         )
@@ -164,7 +195,13 @@ class LogstoreCore:
             self._replicas, self._directories, self._settings, self._retention, self._outbox
         )
         self._full_disks = FullDisks(
-            self._replicas, self._directories, self._checkpoints, self._retention, self._appends, self._outbox
+            self._replicas,
+            self._directories,
+            self._checkpoints,
+            self._retention,
+            self._appends,
+            self._replication,
+            self._outbox,
         )
         self._disk_outcomes = DiskOutcomes(
             self._replicas,
@@ -178,6 +215,7 @@ class LogstoreCore:
             self._queries,
             self._watches,
             self._full_disks,
+            self._replication,
             self._outbox,
             self._fail_pending,
         )
@@ -196,10 +234,12 @@ class LogstoreCore:
     def step(self, now_ms: int, wall_ms: int) -> None:
         """All control commands that have come, then a bounded piece of the data work that has."""
         self._wall_ms = wall_ms
+        self._replication.begin_turn(now_ms, wall_ms)
         self._control.step(now_ms)
         self._disk_outcomes.act_on_failures()
         self._administration.step(now_ms)
         self._data_inbox.step(wall_ms)
+        self._replication.step()
         self._disk_outcomes.act_on_failures()
 
     @property
@@ -214,7 +254,8 @@ class LogstoreCore:
     @property
     def has_work(self) -> bool:
         """Requests wait that the last step did not get to."""
-        return len(self._data_inbox) > 0 or self._control.has_work or self._administration.has_work
+        has_data = len(self._data_inbox) > 0 or self._replication.has_work
+        return has_data or self._control.has_work or self._administration.has_work
 
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
@@ -227,7 +268,9 @@ class LogstoreCore:
     def take_outgoing(self) -> Outgoing:
         """Everything to be said by now, one message per stream (bulk reads: one per MiB)."""
         self._watches.publish()
-        return self._outbox.take_outgoing()
+        outgoing = self._outbox.take_outgoing()
+        outgoing.replication = self._replication.take_outgoing()
+        return outgoing
 
     # --- what arrives ------------------------------------------------------------------------------------------------
 
@@ -243,6 +286,23 @@ class LogstoreCore:
         """A message of a purgatory pod on the Watch stream."""
         self._data_inbox.on_watch(stream_id, request)
 
+    def on_replicate(self, stream_id: int, request: ReplicateRequest) -> None:
+        """A message of a follower on its Replicate stream."""
+        self._replication.on_request(stream_id, request)
+
+    def on_leader_response(self, leader_id: int, response: ReplicateResponse) -> None:
+        """A message of a leader on the stream that `Outgoing.replication.links` has asked for; its welcome first."""
+        self._replication.on_response(leader_id, response)
+        self._disk_outcomes.act_on_failures()
+
+    def on_leader_lost(self, leader_id: int) -> None:
+        """That stream is gone. It is made anew without being asked for."""
+        self._replication.following.disconnected(leader_id)
+
+    def on_alter_partition(self, response: AlterPartitionResponse | None) -> None:
+        """The controller's answer to `Outgoing.replication.alter_partition`; None: there will be none."""
+        self._replication.on_alter_partition(response)
+
     def on_control(self, session_id: int, request: ControlRequest) -> None:
         """A command of the controller; it is carried out at the begin of the next step."""
         self._control.put(session_id, request)
@@ -254,6 +314,7 @@ class LogstoreCore:
     def on_stream_closed(self, stream_id: int) -> None:
         """A stream is gone. What it asked for and is not begun is dropped; what is appended stays appended."""
         self._data_inbox.on_stream_closed(stream_id)
+        self._replication.on_stream_closed(stream_id)
 
     def on_administration(self, call_id: int, request: AdministrationRequest) -> bool:
         """A gateway's call; answered in `Outgoing.administration`. False: it is refused, and nothing has been done."""
@@ -280,6 +341,8 @@ class LogstoreCore:
 
     def tick(self, now_ms: int) -> None:
         """Do what is due by the clock; the wall clock is the last step's."""
+        self._replication.begin_turn(now_ms, self._wall_ms)
+        self._replication.tick()
         self._housekeeping.tick(now_ms, self._wall_ms)
         self._producer_expiry.tick(now_ms, self._wall_ms)
         self._full_disks.tick(now_ms)
@@ -302,10 +365,20 @@ class LogstoreCore:
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer everything unanswered of a partition at once."""
+        self._replication.leading.fail_pending(partition, error)
         self._appends.fail_pending(partition, error)
         self._cleaning.abort(partition)
         self._reads.fail_pending(partition, error)
         self._queries.fail_pending(partition, error)
+
+    def _before_cut(self, partition: Partition) -> None:
+        self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _has_writes(self, log: PartitionLog) -> None:
+        self._appends.has_writes(log)
+
+    def _log_start_moved(self, partition: Partition) -> None:
+        self._replication.log_start_moved(partition)
 
     @property
     def all_directories_offline(self) -> bool:
@@ -317,6 +390,7 @@ class LogstoreCore:
         """Refuse appends that come from now on (they are certainly not written); finish everything else."""
         self._is_stopping = True
         self._data_inbox.refuses_appends = True
+        self._replication.following.stop()
         self._cleaning.stop()
 
     @property

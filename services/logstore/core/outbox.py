@@ -10,6 +10,7 @@ from barnabas.channel.messages import ExchangeResponse, ReadPiece, ReadResponse,
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
+from services.logstore.core.replication.outbox import ReplicationOutgoing
 from services.logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.streams import ExchangeStream, ReadStream, WatchStream
@@ -35,6 +36,7 @@ class Outgoing:
     """Log directories that have run out of room, and those (None) that have room again."""
     cleaner: list[CleanerCommand] = field(default_factory=list)
     passes: list[PassReport] = field(default_factory=list)
+    replication: ReplicationOutgoing = field(default_factory=ReplicationOutgoing)
 
 
 class Outbox:

@@ -8,6 +8,7 @@ partition_epoch) is newer.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ class Partition:
         "key",
         "leader_epoch",
         "leader_id",
+        "leader_recovering",
         "leading",
         "log",
         "node_id",
@@ -68,6 +70,8 @@ class Partition:
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = NO_EPOCH
+        # Elected unclean, which the controller knows still (KIP-704).
+        self.leader_recovering = False
         self.replicas: list[int] = []
         self.isr = InSyncReplicas()
         self.high_watermark = log.log_start_offset
@@ -94,6 +98,7 @@ class Partition:
         self.leader_epoch = state.leader_epoch
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
+        self.leader_recovering = state.leader_recovering
         self.isr.commit(state.in_sync_replicas)
         self.leading = self.online and state.leader == self.node_id
         self._follow_assignment(state, now_ms, new_epoch=new_epoch)
@@ -150,14 +155,29 @@ class Partition:
             and (node_id not in self.followers or not self.followers[node_id].is_caught_up(end, lag_ms_max, now_ms))
         ]
 
-    def has_caught_up(self, node_id: int) -> bool:
-        """Whether a follower may be proposed for the ISR: it has all that is committed, and all of earlier epochs.
+    def caught_up_outsiders(self) -> list[int]:
+        """Who may be proposed for the ISR: it has all that is committed, and all of earlier epochs.
 
-        Records between the two may be missing from it otherwise when the epoch's leader has not committed its own yet
-        (KAFKA-7128).
+        Without the latter, records could be missing from it that an earlier leader has committed and this one does not
+        know to be so yet (KAFKA-7128).
         """
-        follower = self.followers[node_id]
-        return follower.may_join and follower.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
+        needed = max(self.high_watermark, self.epoch_start_offset)
+        return [
+            node_id
+            for node_id, follower in self.followers.items()
+            if follower.may_join and follower.log_end_offset >= needed and node_id not in self.isr.committed
+        ]
+
+    def commit_isr(self, partition_epoch: int, members: Sequence[int]) -> None:
+        """What this leader has asked for holds, or what the controller has decided instead."""
+        self.partition_epoch = partition_epoch
+        self.leader_recovering = False
+        self.isr.commit(members)
+
+    def low_watermark(self, live: Container[int]) -> int:
+        """Before it no live replica has records, as far as this leader knows."""
+        starts = [follower.log_start_offset for node_id, follower in self.followers.items() if node_id in live]
+        return min([self.log.log_start_offset, *starts])
 
     # --- commitment --------------------------------------------------------------------------------------------------
 

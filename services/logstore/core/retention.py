@@ -7,6 +7,7 @@ The files of a segment are renamed at once, which takes them out of the log for 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import assert_never
 
 from barnabas.ports.disk import DiskError
@@ -33,11 +34,14 @@ class Retention:
         watches: Watches,
         outbox: Outbox,
         check_interval_ms: int,
+        moved: Callable[[Partition], None],
     ) -> None:
+        """`moved` is told of partitions whose log begins elsewhere than before."""
         self._replicas = replicas
         self._checkpoints = checkpoints
         self._watches = watches
         self._outbox = outbox
+        self._moved = moved
         self._check_interval_ms = check_interval_ms
         self._now_ms = 0
         self._due_ms = -1
@@ -89,6 +93,7 @@ class Retention:
     def log_start_moved(self, partition: Partition) -> None:
         """By retention or by DeleteRecords: whoever watches is told, and it is written down in time."""
         self._watches.changed(partition)
+        self._moved(partition)
         self._checkpoints.log_start_moved(partition.log)
 
     def go_on(self, log: PartitionLog) -> None:

@@ -48,11 +48,12 @@ class InSyncReplicas:
         self.committed = tuple(members)
         self.pending = None
 
-    def propose_expansion(self, node_id: int) -> bool:
-        """Ask for `node_id` to join. False while another change is pending, or when it is a member."""
-        if self.pending is not None or node_id in self.committed:
+    def propose_expansion(self, joining: Sequence[int]) -> bool:
+        """Ask for `joining` to join. False while another change is pending, or when all are members."""
+        strangers = [node_id for node_id in joining if node_id not in self.committed]
+        if self.pending is not None or not strangers:
             return False
-        self.pending = PendingIsr((*self.committed, node_id), True)
+        self.pending = PendingIsr((*self.committed, *strangers), True)
         return True
 
     def propose_shrink(self, leaving: Sequence[int]) -> bool:

@@ -25,33 +25,46 @@ from services.logstore.core.replication.in_sync_replicas import IsrAnswer
 
 PARTITIONS_PER_REQUEST_MAX = 1000
 RETRY_MS = 100
+# A refusal tells that the controller knows less, or more, of a replica than we do: that may take a moment to pass.
+REVERTED_RETRY_MS = 500
 
-Changed = Callable[[Partition], None]
+Moved = Callable[[Partition], None]
 
 
 class IsrChanges:
-    def __init__(self, replicas: Replicas, lag_ms_max: int, changed: Changed) -> None:
-        """`lag_ms_max`: `replica.lag.time.max.ms`. `changed` is told of partitions whose watermark or ISR has moved."""
+    def __init__(self, replicas: Replicas, lag_ms_max: int, moved: Moved) -> None:
+        """`lag_ms_max`: `replica.lag.time.max.ms`. `moved` is told of partitions whose watermark or ISR has moved."""
         self._replicas = replicas
         self._lag_ms_max = lag_ms_max
-        self._changed = changed
+        self._moved = moved
         # With a pending change that is to be asked for; a dict for its order.
         self._to_ask: dict[Partition, None] = {}
         self._asked: list[tuple[Partition, IsrChange]] = []
+        # Whose followers are looked at again, and when.
+        self._to_look_at: dict[Partition, int] = {}
         self._retry_ms = 0
         self._shrink_check_ms = 0
 
     # --- what followers do ---
 
-    def follower_moved(self, partition: Partition, node_id: int, now_ms: int) -> None:
+    def follower_moved(self, partition: Partition, now_ms: int) -> None:
         """A follower has fetched from further on: the watermark may move, and it may have caught up."""
         if partition.advance_high_watermark(self._lag_ms_max, now_ms):
-            self._changed(partition)
-        if partition.has_caught_up(node_id) and partition.isr.propose_expansion(node_id):
-            self._to_ask[partition] = None
+            self._moved(partition)
+        self.look_at(partition)
+
+    def look_at(self, partition: Partition) -> None:
+        """Have those join that have caught up."""
+        if partition.leading and partition not in self._to_look_at:
+            joining = partition.caught_up_outsiders()
+            if joining and partition.isr.propose_expansion(joining):
+                self._to_ask[partition] = None
 
     def tick(self, now_ms: int) -> None:
         """Twice in `replica.lag.time.max.ms`: have those leave that have not been caught up for so long."""
+        for partition in [partition for partition, due_ms in self._to_look_at.items() if due_ms <= now_ms]:
+            del self._to_look_at[partition]
+            self.look_at(partition)
         if now_ms < self._shrink_check_ms:
             return
         self._shrink_check_ms = now_ms + max(1, self._lag_ms_max // 2)
@@ -68,11 +81,12 @@ class IsrChanges:
         """The next request, unless one is under way, nothing is asked, or the last try was just now."""
         if self._asked or not self._to_ask or now_ms < self._retry_ms:
             return None
-        asking, rest = list(self._to_ask), []
+        asking, rest = list(self._to_ask), list[Partition]()
         asking, rest = asking[:PARTITIONS_PER_REQUEST_MAX], asking[PARTITIONS_PER_REQUEST_MAX:]
         self._to_ask = dict.fromkeys(rest)
         for partition in asking:
-            if partition.leading and partition.isr.pending is not None:
+            is_here = self._replicas.by_key.get(partition.key) is partition and partition.leading
+            if is_here and partition.isr.pending is not None:
                 self._asked.append((partition, self._change(partition, partition.isr.pending.members)))
         if not self._asked:
             return None
@@ -86,6 +100,7 @@ class IsrChanges:
             partition.leader_epoch,
             partition.partition_epoch,
             [IsrMember(node_id, self._broker_epoch_of(partition, node_id)) for node_id in members],
+            recovered=partition.leader_recovering,
         )
 
     def _broker_epoch_of(self, partition: Partition, node_id: int) -> int:
@@ -93,10 +108,6 @@ class IsrChanges:
             return self._replicas.broker_epoch
         follower = partition.followers.get(node_id)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.session.broker_epoch
-
-    def due_ms(self) -> int | None:
-        """When a request is to be tried again; None when nothing waits for that."""
-        return self._retry_ms if self._to_ask and not self._asked else None
 
     def on_answer(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
         """The controller's answer; None: there was none, and nothing is known."""
@@ -113,14 +124,22 @@ class IsrChanges:
                 self._decided(partition, result, now_ms)
 
     def _decided(self, partition: Partition, result: IsrChangeResult, now_ms: int) -> None:
-        if result.error_code:
-            answer = partition.isr.on_error(ErrorCode(result.error_code))
-            if answer is IsrAnswer.RETRY and partition.leading:
-                self._retry_ms = now_ms + RETRY_MS
-                self._to_ask[partition] = None
+        if not partition.leading:
             return
-        if result.leader_epoch == partition.leader_epoch and result.partition_epoch > partition.partition_epoch:
-            partition.partition_epoch = result.partition_epoch
-            partition.isr.commit(result.in_sync_replicas)
+        if result.error_code:
+            if partition.isr.on_error(ErrorCode(result.error_code)) is IsrAnswer.RETRY:
+                self._ask_again(partition, now_ms)
+            else:
+                self._to_look_at[partition] = now_ms + REVERTED_RETRY_MS
+        elif result.leader_epoch != partition.leader_epoch:
+            self._ask_again(partition, now_ms)  # Another leader is elected; until we hear of that nothing is decided.
+        elif result.partition_epoch > partition.partition_epoch:
+            partition.commit_isr(result.partition_epoch, result.in_sync_replicas)
             partition.advance_high_watermark(self._lag_ms_max, now_ms)
-            self._changed(partition)
+            self._moved(partition)
+            self.look_at(partition)
+
+    def _ask_again(self, partition: Partition, now_ms: int) -> None:
+        if partition.isr.pending is not None:
+            self._retry_ms = now_ms + RETRY_MS
+            self._to_ask[partition] = None

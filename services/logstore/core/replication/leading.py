@@ -29,8 +29,7 @@ SLOTS_PER_ANSWER_MAX = 256
 # Record bytes in one message, so that heartbeats pass between.
 PIECE_BYTES_MAX = 1024 * 1024
 
-FollowerMoved = Callable[[Partition, int, int], None]
-"""(partition, the follower's node id, now_ms)"""
+FollowerMoved = Callable[[Partition], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -39,13 +38,12 @@ class FollowedSlot:
 
     slot: int
     key: PartitionKey
-    leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
+    position: ReplicaPosition
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
+    is_refused: bool = False
     is_answered: bool = False
-    """Records, an error or a divergence are on their way: nothing more until the follower names the slot again."""
+    """Records, an error or a divergence have been told: nothing more until the follower names the slot again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +75,7 @@ class _Range:
 
     stream: ReplicaStream
     answer: _Answer
+    followed: FollowedSlot
     result: ReplicaData
     partition: Partition
     plan: ReadPlan
@@ -135,22 +134,26 @@ class Leading:
         if before is not None and before.key != key:
             self._forget(stream, position.slot)
             before = None
-        followed = FollowedSlot(
-            position.slot, key, position.current_leader_epoch, position.fetch_offset, position.last_fetched_epoch
-        )
-        if before is not None:
+        followed = FollowedSlot(position.slot, key, position)
+        if before is not None and before.position.current_leader_epoch == position.current_leader_epoch:
             followed.told_high_watermark = before.told_high_watermark
             followed.told_log_start_offset = before.told_log_start_offset
         stream.slots[position.slot] = followed
         self._followed.setdefault(key, {})[stream] = position.slot
         stream.news[position.slot] = None
         partition = self._replicas.by_key.get(key)
-        if partition is None or self._problem(partition, followed, stream.session.replica_id) is not None:
+        if partition is not None:
+            self._count(partition, stream, followed, now_ms)
+
+    def _count(self, partition: Partition, stream: ReplicaStream, followed: FollowedSlot, now_ms: int) -> None:
+        """The follower's position is its word for what it has written, as long as its log does not part from ours."""
+        if self._problem(partition, followed, stream.session.replica_id) is not None:
             return
+        position = followed.position
         partition.followers[stream.session.replica_id].fetched(
             stream.session, position.fetch_offset, position.log_start_offset, partition.log.log_end_offset, now_ms
         )
-        self._follower_moved(partition, stream.session.replica_id, now_ms)
+        self._follower_moved(partition)
 
     # --- what changes here ---
 
@@ -159,11 +162,22 @@ class Leading:
         for stream, slot in self._followed.get(partition.key, {}).items():
             stream.news[slot] = None
 
-    def led_anew(self, partition: Partition) -> None:
-        """Leadership is another than before: what was answered under the old epoch is asked anew."""
+    def led_anew(self, partition: Partition, now_ms: int) -> None:
+        """Leadership or the replicas are others than before: whom we refused we may serve now.
+
+        A follower may have heard of that before we did, and does not say again where it is.
+        """
         for stream, slot in self._followed.get(partition.key, {}).items():
-            stream.slots[slot].is_answered = False
+            followed = stream.slots[slot]
+            if followed.is_refused:
+                followed.is_answered = followed.is_refused = False
             stream.news[slot] = None
+            self._count(partition, stream, followed, now_ms)
+
+    @property
+    def has_work(self) -> bool:
+        """There is more news for a waiting fetch than the last step has looked at."""
+        return any(stream.news and stream.fetch is not None and stream.answer is None for stream in self._streams)
 
     # --- answers ---
 
@@ -172,11 +186,6 @@ class Leading:
         for stream in self._streams:
             if stream.fetch is not None and stream.answer is None and (stream.news or now_ms >= stream.deadline_ms):
                 self._begin_answer(stream, stream.fetch, now_ms)
-
-    def due_ms(self) -> int | None:
-        """When a fetch has waited for long enough, though nothing happens."""
-        dues = [stream.deadline_ms for stream in self._streams if stream.fetch is not None and stream.answer is None]
-        return min(dues, default=None)
 
     def _begin_answer(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> None:
         answer = _Answer(fetch.request_id, fetch.bytes_max)
@@ -220,18 +229,26 @@ class Leading:
 
     def _problem(self, partition: Partition, followed: FollowedSlot, replica_id: int) -> ErrorCode | ReplicaData | None:
         """An error, or where the follower's log parts from ours; None when it may read on."""
-        error = partition.check_leader_epoch(followed.leader_epoch)
+        position = followed.position
+        error = partition.check_leader_epoch(position.current_leader_epoch)
         if error:
             return error
         if replica_id not in partition.followers:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         log = partition.log
-        if followed.last_fetched_epoch != NO_EPOCH:
-            epoch, end_offset = log.leader_epochs.end_offset_of(followed.last_fetched_epoch, log.log_end_offset)
-            if epoch < followed.last_fetched_epoch or end_offset < followed.fetch_offset:
-                return ReplicaData(followed.slot, diverging_epoch=epoch, diverging_end_offset=end_offset)
-        if not log.log_start_offset <= followed.fetch_offset <= log.log_end_offset:
+        end_offset = log.log_end_offset
+        if position.fetch_offset < log.log_start_offset:
+            # Whatever it has, nothing of it is here to be compared.
             return ErrorCode.OFFSET_OUT_OF_RANGE
+        last_epoch = position.last_fetched_epoch
+        epoch, epoch_end_offset = last_epoch, end_offset
+        if last_epoch != NO_EPOCH:
+            epoch, epoch_end_offset = log.leader_epochs.end_offset_of(last_epoch, end_offset)
+            if epoch == NO_EPOCH:
+                # Newer than any that has left records here: it parts from ours at our end, or before.
+                epoch, epoch_end_offset = log.leader_epochs.latest, end_offset
+        if epoch < last_epoch or epoch_end_offset < position.fetch_offset:
+            return ReplicaData(followed.slot, diverging_epoch=epoch, diverging_end_offset=epoch_end_offset)
         return None
 
     def _read(
@@ -245,23 +262,26 @@ class Leading:
     ) -> bool:
         """Whether records are on their way for this slot. What finds no room is looked at for the next answer."""
         log = partition.log
-        if followed.fetch_offset >= log.log_end_offset:
+        if followed.position.fetch_offset >= log.log_end_offset:
             return False
         bytes_max = min(partition_bytes_max, answer.bytes_left)
         try:
             plan = log.plan_read(
-                followed.fetch_offset, bytes_max, log.log_end_offset, min_one_batch=not answer.has_records
+                followed.position.fetch_offset, bytes_max, log.log_end_offset, min_one_batch=not answer.has_records
             )
         except DiskError as error:
             self._replicas.disk_failed(log, error)
             return False
-        if not isinstance(plan, ReadPlan):
+        if isinstance(plan, ErrorCode):
+            self._refuse(answer, followed, plan)
+            return False
+        if plan is None:
             stream.news[followed.slot] = None
             return False
         answer.has_records = followed.is_answered = True
         answer.bytes_left -= plan.effect.length
         answer.outstanding += 1
-        self._ranges[plan.effect] = _Range(stream, answer, result, partition, plan)
+        self._ranges[plan.effect] = _Range(stream, answer, followed, result, partition, plan)
         self._outbox.add_effect(plan.effect)
         return True
 
@@ -280,6 +300,11 @@ class Leading:
             self._ranges[records] = awaited
             self._outbox.add_effect(records)
             return True
+        if not records:
+            # No room for its next batch in this answer: first in another one.
+            awaited.followed.is_answered = False
+            if awaited.stream.slots.get(awaited.followed.slot) is awaited.followed:
+                awaited.stream.news[awaited.followed.slot] = None
         awaited.result.records = records
         awaited.answer.outstanding -= 1
         self._send_if_complete(awaited.stream, awaited.answer)
@@ -292,11 +317,12 @@ class Leading:
 
     def _fail(self, awaited: _Range, error: ErrorCode) -> None:
         awaited.result.error_code = error
+        awaited.followed.is_refused = True
         awaited.answer.outstanding -= 1
         self._send_if_complete(awaited.stream, awaited.answer)
 
     def _refuse(self, answer: _Answer, followed: FollowedSlot, error: ErrorCode) -> None:
-        followed.is_answered = True
+        followed.is_answered = followed.is_refused = True
         leader_id, leader_epoch = self._replicas.newest_leader(*followed.key)
         result = ReplicaData(followed.slot, error, leader_epoch, leader_id)
         hosted = self._replicas.by_key.get(followed.key)

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from barnabas.channel.messages import ReplicaFetch, ReplicaPiece, ReplicateRequest, ReplicateResponse, Welcome
-from barnabas.cluster.messages import AlterPartitionRequest
+from barnabas.channel.messages import (
+    ReplicaFetch,
+    ReplicaHello,
+    ReplicaPiece,
+    ReplicateRequest,
+    ReplicateResponse,
+    Welcome,
+)
+from barnabas.cluster.messages import AlterPartitionRequest, Broker
 from services.logstore.core.partition import Partition
+
+
+@dataclass(slots=True, frozen=True)
+class LeaderLink:
+    """A stream that is wanted: to one life of a leader, in one life of ours."""
+
+    leader: Broker
+    hello: ReplicaHello
 
 
 @dataclass(slots=True)
 class ReplicationOutgoing:
-    """By stream id, by the leader's node id; the next request to the controller; partitions that can't go on."""
+    """`responses` by stream id, `requests` by the leader's node id; the next request to the controller; partitions that
+    can't go on. `links`: from now on the streams are these (None: as before).
+    """
 
     responses: list[tuple[int, ReplicateResponse]] = field(default_factory=list)
     requests: list[tuple[int, ReplicateRequest]] = field(default_factory=list)
+    links: list[LeaderLink] | None = None
     alter_partition: AlterPartitionRequest | None = None
     problems: list[str] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
@@ -36,6 +54,9 @@ class ReplicationOutbox:
 
     def fetch(self, leader_id: int, fetch: ReplicaFetch) -> None:
         self._outgoing.requests.append((leader_id, ReplicateRequest(fetch=fetch)))
+
+    def link(self, links: list[LeaderLink]) -> None:
+        self._outgoing.links = links
 
     def alter_partition(self, request: AlterPartitionRequest) -> None:
         self._outgoing.alter_partition = request

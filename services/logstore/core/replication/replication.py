@@ -6,20 +6,24 @@ rooms (`leading`, `following`, `isr_changes`) share the partitions and nothing e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest, ReplicateResponse, Welcome
 from barnabas.cluster.messages import AlterPartitionResponse
-from barnabas.wire.errors import ErrorCode
+from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.fetcher import FetchLimits
 from services.logstore.core.replication.follower_progress import FetchSession
-from services.logstore.core.replication.following import FetchLimits, Following
+from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.isr_changes import IsrChanges
 from services.logstore.core.replication.leading import Leading, ReplicaStream
-from services.logstore.core.replication.outbox import ReplicationOutbox, ReplicationOutgoing
-from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutbox, ReplicationOutgoing
+from services.logstore.core.retention import Retention
+from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.watches import Watches
 
 
@@ -32,19 +36,47 @@ class ReplicationConfig:
 
 
 class Replication:
-    def __init__(self, replicas: Replicas, watches: Watches, outbox: Outbox, config: ReplicationConfig) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        checkpoints: Checkpoints,
+        retention: Retention,
+        watches: Watches,
+        outbox: Outbox,
+        config: ReplicationConfig,
+        *,
+        before_cut: Callable[[Partition], None],
+        has_writes: Callable[[PartitionLog], None],
+    ) -> None:
+        """`before_cut` ends whatever else is at work on a partition; `has_writes`: a log has been given some."""
         self._replicas = replicas
+        self._directories = directories
+        self._checkpoints = checkpoints
+        self._retention = retention
         self._watches = watches
         self._says = ReplicationOutbox()
-        self._config = config
+        self.config = config
         self._isr_changes = IsrChanges(replicas, config.lag_ms_max, self._moved)
-        self.leading = Leading(replicas, outbox, self._says, self._isr_changes.follower_moved)
-        self.following = Following(replicas, outbox, self._says, config.limits)
+        self.leading = Leading(replicas, outbox, self._says, self._follower_moved)
+        self.following = Following(
+            replicas,
+            checkpoints,
+            outbox,
+            self._says,
+            config.limits,
+            watermark_moved=self._moved,
+            log_start_moved=retention.log_start_moved,
+            before_cut=before_cut,
+            has_writes=has_writes,
+        )
         self._streams: dict[int, ReplicaStream] = {}
+        self._links: list[LeaderLink] = []
+        self.now_ms = 0
 
     # --- followers ---
 
-    def on_request(self, stream_id: int, request: ReplicateRequest, now_ms: int) -> None:
+    def on_request(self, stream_id: int, request: ReplicateRequest) -> None:
         """A message of a follower on its stream."""
         stream = self._streams.get(stream_id)
         if stream is None:
@@ -58,7 +90,7 @@ class Replication:
             self._says.close(stream_id, "a second hello")
             return
         if request.fetch is not None:
-            problem = self.leading.on_fetch(stream, request.fetch, now_ms)
+            problem = self.leading.on_fetch(stream, request.fetch, self.now_ms)
             if problem is not None:
                 self._says.close(stream_id, problem)
 
@@ -70,8 +102,7 @@ class Replication:
         session.is_registered = self._is_registered(session)
         stream = self._streams[stream_id] = ReplicaStream(stream_id, session)
         self.leading.open(stream)
-        welcome = Welcome(self._replicas.node_id, self._replicas.broker_epoch)
-        self._says.welcome(stream_id, welcome)
+        self._says.welcome(stream_id, Welcome(self._replicas.node_id, self._replicas.broker_epoch))
         return stream
 
     def _is_registered(self, session: FetchSession) -> bool:
@@ -81,76 +112,102 @@ class Replication:
     def on_stream_closed(self, stream_id: int) -> None:
         stream = self._streams.pop(stream_id, None)
         if stream is not None:
-            stream.closed = True
             stream.session.is_registered = False
             self.leading.close(stream)
 
-    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
-        return self.leading.on_bytes(effect, data)
+    def _follower_moved(self, partition: Partition) -> None:
+        self._isr_changes.follower_moved(partition, self.now_ms)
 
     # --- leaders ---
 
-    def on_response(self, leader_id: int, response: ReplicateResponse, now_ms: int) -> None:
+    def on_response(self, leader_id: int, response: ReplicateResponse) -> None:
         """A message of a leader that we follow."""
         if response.welcome is not None:
             self.following.connected(leader_id)
         if response.piece is not None:
-            self.following.on_piece(leader_id, response.piece, now_ms)
+            self.following.on_piece(leader_id, response.piece)
 
     # --- the controller ---
 
     def on_image(self) -> None:
         """Brokers have come, gone or registered anew: who is not the one that fetched may not join."""
+        is_somebody_new = False
         for stream in self._streams.values():
-            stream.session.is_registered = self._is_registered(stream.session)
+            is_registered = self._is_registered(stream.session)
+            is_somebody_new |= is_registered and not stream.session.is_registered
+            stream.session.is_registered = is_registered
+        if is_somebody_new:
+            for partition in self._replicas.by_key.values():
+                self._isr_changes.look_at(partition)
 
-    def on_alter_partition(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
-        self._isr_changes.on_answer(response, now_ms)
+    def on_alter_partition(self, response: AlterPartitionResponse | None) -> None:
+        self._isr_changes.on_answer(response, self.now_ms)
 
     def role_changed(self, partition: Partition) -> None:
-        """After a LeaderAndIsr of any outcome but refusal."""
+        """After a LeaderAndIsr that said something new."""
         self.following.follow(partition)
-        self.leading.led_anew(partition)
+        self.leading.led_anew(partition, self.now_ms)
+        self._isr_changes.look_at(partition)
 
     def partition_gone(self, partition: Partition) -> None:
         """Stopped, deleted, or its directory is offline."""
-        self.following.forget(partition.key)
-        self.leading.led_anew(partition)
-
-    def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
-        self.leading.fail_pending(partition, error)
+        self.following.forget(partition)
+        self.leading.led_anew(partition, self.now_ms)
 
     # --- our own writes ---
 
-    def leader_wrote(self, partition: Partition, old_log_end_offset: int, now_ms: int) -> None:
-        """A leader's log has grown: followers may read on, and the watermark may follow."""
+    def wrote(self, partition: Partition, old_log_end_offset: int) -> None:
+        """A log has grown, or would have, had there been room."""
+        if not partition.leading:
+            self.following.on_written(partition)
+            return
         partition.log_end_moved_from(old_log_end_offset)
-        if partition.advance_high_watermark(self._config.lag_ms_max, now_ms):
+        if partition.advance_high_watermark(self.config.lag_ms_max, self.now_ms):
             self._watches.changed(partition)
         self.leading.changed(partition)
 
+    def log_start_moved(self, partition: Partition) -> None:
+        """Followers are told where the log begins now."""
+        self.leading.changed(partition)
+
     def _moved(self, partition: Partition) -> None:
+        """A watermark, or who is in sync, by no write of ours."""
         self._watches.changed(partition)
+        self._checkpoints.high_watermark_moved(self._directories.directory_of(partition.log))
         self.leading.changed(partition)
 
     # --- the turn ---
 
-    def step(self, now_ms: int) -> None:
+    def begin_turn(self, now_ms: int, wall_ms: int) -> None:
+        self.now_ms = self.following.now_ms = now_ms
+        self.following.wall_ms = wall_ms
+
+    def step(self) -> None:
         """Begin answers, fetches and a request to the controller, where they are due."""
-        self.leading.answer(now_ms)
-        for leader_id, fetch in self.following.take_fetches(now_ms):
+        self._link()
+        self.leading.answer(self.now_ms)
+        for leader_id, fetch in self.following.take_fetches():
             self._says.fetch(leader_id, fetch)
-        request = self._isr_changes.take_request(now_ms)
+        request = self._isr_changes.take_request(self.now_ms)
         if request is not None:
             self._says.alter_partition(request)
+
+    def _link(self) -> None:
+        """Say whom we want streams to, when that is others than before."""
+        replicas = self._replicas
+        hello = ReplicaHello(replicas.cluster_id, replicas.node_id, replicas.broker_epoch)
+        brokers = [replicas.image.brokers.get(leader_id) for leader_id in self.following.leaders]
+        links = [LeaderLink(broker, hello) for broker in brokers if broker is not None]
+        if links != self._links:
+            self._links = links
+            self._says.link(links)
+
+    @property
+    def has_work(self) -> bool:
+        return self.leading.has_work
 
     def take_outgoing(self) -> ReplicationOutgoing:
         return self._says.take()
 
-    def tick(self, now_ms: int) -> None:
-        self._isr_changes.tick(now_ms)
-
-    def hello(self) -> ReplicateRequest:
-        """What opens a stream to a leader."""
-        replicas = self._replicas
-        return ReplicateRequest(hello=ReplicaHello(replicas.cluster_id, replicas.node_id, replicas.broker_epoch))
+    def tick(self) -> None:
+        self._isr_changes.tick(self.now_ms)

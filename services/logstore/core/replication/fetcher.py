@@ -1,0 +1,211 @@
+"""What is fetched from one leader: an incremental fetch session over one stream (KIP-227).
+
+One fetch is outstanding at a time, and the next one waits until what the last one brought is written: it is a vote for
+the leader's high watermark. A log that is being cut, or whose disk is full, keeps no other from going on: it is only
+not named until its position is one to be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from barnabas.channel.messages import ReplicaFetch, ReplicaPiece, ReplicaPosition
+from services.logstore.core.partition import Partition, PartitionKey
+
+
+@dataclass(slots=True, frozen=True)
+class FetchLimits:
+    """`replica.fetch.response.max.bytes`, `replica.fetch.max.bytes`, `replica.fetch.wait.max.ms`,
+    `replica.fetch.backoff.ms`.
+    """
+
+    response_bytes_max: int = 10 * 1024 * 1024
+    partition_bytes_max: int = 1024 * 1024
+    wait_ms_max: int = 500
+    backoff_ms: int = 1000
+
+
+class Stage(Enum):
+    TO_TELL = "its position goes out with the next fetch"
+    TOLD = "the leader knows its position"
+    WRITING = "its log is at work, and its position moves"
+    CUTTING = "its log is about to be cut, or being cut"
+    BACKING_OFF = "something is wrong, here or there: to be told again in a while"
+    FAILED = "its log and the leader's do not go together: nothing more until the controller says something new"
+
+
+@dataclass(slots=True, frozen=True)
+class Position:
+    """What a leader is told: of any other position its answer says nothing."""
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+
+
+@dataclass(slots=True, eq=False)
+class FollowedPartition:
+    """One slot of the session. `word` is what the leader said along with the records that are being written, or with
+    the cut: its high watermark and its log start.
+    """
+
+    slot: int
+    partition: Partition
+    leader_epoch: int = -1
+    stage: Stage = Stage.TO_TELL
+    position: Position | None = None
+    is_known: bool = False
+    """The leader has heard of the slot in this session."""
+    retry_ms: int = 0
+    word: tuple[int, int] = (-1, -1)
+    cut: tuple[int, bool] = (-1, False)
+    """While CUTTING: where, and whether everything goes."""
+
+
+class Fetcher:
+    """`is_connected` begins with the leader's welcome and ends with the stream."""
+
+    def __init__(self, limits: FetchLimits) -> None:
+        self.is_connected = False
+        self._limits = limits
+        self._by_key: dict[PartitionKey, FollowedPartition] = {}
+        self._by_slot: dict[int, FollowedPartition] = {}
+        # By stage, in the order in which they came to it.
+        self._at: dict[Stage, dict[FollowedPartition, None]] = {stage: {} for stage in Stage}
+        self._forgotten: list[int] = []
+        self._next_slot = 0
+        self._last_request_id = 0
+        self._is_outstanding = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody is followed: the stream may go."""
+        return not self._by_key
+
+    def of(self, key: PartitionKey) -> FollowedPartition | None:
+        return self._by_key.get(key)
+
+    def at(self, stage: Stage) -> list[FollowedPartition]:
+        return list(self._at[stage])
+
+    # --- who is followed ---
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch this partition from now on, or under another epoch than before."""
+        followed = self._by_key.get(partition.key)
+        if followed is None:
+            self._next_slot += 1
+            followed = FollowedPartition(self._next_slot, partition)
+            self._by_key[partition.key] = self._by_slot[followed.slot] = followed
+        elif followed.leader_epoch == partition.leader_epoch and followed.stage is not Stage.FAILED:
+            return
+        followed.leader_epoch = partition.leader_epoch
+        followed.position = None
+        followed.word = (-1, -1)
+        # What the log was given under another leader is written first; then its end is one to be told.
+        self.move(followed, Stage.TO_TELL if partition.log.writes.is_idle else Stage.WRITING)
+
+    def forget(self, key: PartitionKey) -> None:
+        followed = self._by_key.pop(key, None)
+        if followed is None:
+            return
+        del self._by_slot[followed.slot]
+        del self._at[followed.stage][followed]
+        if followed.is_known:
+            self._forgotten.append(followed.slot)
+
+    def move(self, followed: FollowedPartition, stage: Stage) -> None:
+        self._at[followed.stage].pop(followed, None)
+        followed.stage = stage
+        self._at[stage][followed] = None
+
+    def back_off(self, followed: FollowedPartition, now_ms: int) -> None:
+        followed.retry_ms = now_ms + self._limits.backoff_ms
+        self.move(followed, Stage.BACKING_OFF)
+
+    # --- the stream ---
+
+    def connected(self) -> None:
+        """The leader has welcomed us: a new session, in which nothing has been told."""
+        self.is_connected = True
+        self._is_outstanding = False
+        self._forgotten.clear()
+        for followed in self._by_key.values():
+            followed.is_known = False
+            followed.position = None
+            if followed.stage is Stage.TOLD or followed.stage is Stage.BACKING_OFF:
+                self.move(followed, Stage.TO_TELL)
+
+    def disconnected(self) -> None:
+        self.is_connected = self._is_outstanding = False
+
+    def take_fetch(self, now_ms: int) -> ReplicaFetch | None:
+        """The next fetch, once the answer to the last one is written."""
+        if not self.is_connected or self._is_outstanding or self._at[Stage.WRITING] or self.is_idle:
+            return None
+        for followed in self.at(Stage.BACKING_OFF):
+            if followed.retry_ms > now_ms:
+                continue
+            if followed.partition.log.room.error is None:
+                self.move(followed, Stage.TO_TELL)
+            else:
+                # Of what is fetched nothing could be kept.
+                self.back_off(followed, now_ms)
+        self._last_request_id += 1
+        self._is_outstanding = True
+        fetch = ReplicaFetch(
+            self._last_request_id,
+            self._limits.response_bytes_max,
+            self._limits.partition_bytes_max,
+            self._wait_ms(now_ms),
+            [self._tell(followed) for followed in self.at(Stage.TO_TELL)],
+            self._forgotten,
+        )
+        self._forgotten = []
+        return fetch
+
+    def _wait_ms(self, now_ms: int) -> int:
+        """No longer than until somebody's backoff is over."""
+        retries_ms = [followed.retry_ms - now_ms for followed in self._at[Stage.BACKING_OFF]]
+        return max(0, min(retries_ms, default=self._limits.wait_ms_max))
+
+    def _tell(self, followed: FollowedPartition) -> ReplicaPosition:
+        partition = followed.partition
+        log = partition.log
+        end = log.log_end_offset
+        position = Position(partition.leader_epoch, end, log.leader_epochs.epoch_of(end - 1), log.log_start_offset)
+        followed.position = position
+        followed.is_known = True
+        self.move(followed, Stage.TOLD)
+        return ReplicaPosition(
+            followed.slot,
+            partition.topic_id,
+            partition.partition,
+            position.leader_epoch,
+            position.fetch_offset,
+            position.last_fetched_epoch,
+            position.log_start_offset,
+        )
+
+    # --- answers ---
+
+    def is_answer(self, piece: ReplicaPiece) -> bool:
+        return self._is_outstanding and piece.request_id == self._last_request_id
+
+    def answered(self) -> None:
+        """The last piece has come."""
+        self._is_outstanding = False
+
+    def asked_of(self, slot: int) -> FollowedPartition | None:
+        """The partition that data of this slot is for: none when it was forgotten, or its state is another by now.
+
+        A leader that refused it may have changed its mind since.
+        """
+        followed = self._by_slot.get(slot)
+        if followed is None or followed.position is None or followed.stage not in (Stage.TOLD, Stage.BACKING_OFF):
+            return None
+        partition, position = followed.partition, followed.position
+        is_same = position.leader_epoch == partition.leader_epoch
+        return followed if is_same and position.fetch_offset == partition.log.log_end_offset else None
