@@ -55,6 +55,12 @@ def _key(
     return BrokerKey(name, config_type, None, documentation, validator, choices, services, update_mode)
 
 
+_READERS_OF_TOPIC_DEFAULTS: Final = {
+    "min.insync.replicas": (_LOGSTORE, _CONTROLLER),
+    "unclean.leader.election.enable": (_CONTROLLER,),
+}
+
+
 def _topic_defaults() -> Iterator[BrokerKey]:
     """The keys that topics follow: a number in other units can't be changed while the broker runs, as in Kafka."""
     for topic_key in TOPIC_KEYS.values():
@@ -69,7 +75,7 @@ def _topic_defaults() -> Iterator[BrokerKey]:
                 f"For topics without a {topic_key.name} of their own. {topic_key.documentation}",
                 topic_key.validator if synonym.factor == 1 else None,
                 topic_key.choices,
-                (_LOGSTORE,),
+                _READERS_OF_TOPIC_DEFAULTS.get(synonym.name, (_LOGSTORE,)),
                 UpdateMode.CLUSTER_WIDE if is_same else UpdateMode.READ_ONLY,
             )
 
@@ -134,6 +140,19 @@ _KAFKAS: Final = (
         "Replicas of a topic that is created without a number; a gateway's counts for those that Metadata creates.",
         _CONTROLLER,
         _GATEWAY,
+    ),
+    _key(
+        "auto.leader.rebalance.enable",
+        _BOOLEAN,
+        "Whether preferred leaders are elected again where a broker leads too few of its partitions.",
+        _CONTROLLER,
+    ),
+    _key("leader.imbalance.check.interval.seconds", _LONG, "How often that is looked at.", _CONTROLLER),
+    _key(
+        "leader.imbalance.per.broker.percentage",
+        _INT,
+        "How many of the partitions that a broker is preferred for others may lead.",
+        _CONTROLLER,
     ),
     _key("node.id", _INT, "The broker id of a logstore.", _LOGSTORE),
     _key("broker.id", _INT, "The broker id of a logstore, if node.id is not set.", _LOGSTORE),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from barnabas.cluster.messages import NO_EPOCH, Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
 
 
@@ -88,12 +90,5 @@ class ClusterImage:
         known = self.partition(topic_id, partition)
         if known is None or leader == NO_EPOCH or leader_epoch <= known.leader_epoch:
             return False
-        self.partitions_by_topic_id[topic_id][partition] = PartitionMetadata(
-            partition=partition,
-            leader=leader,
-            leader_epoch=leader_epoch,
-            partition_epoch=known.partition_epoch,
-            replicas=known.replicas,
-            in_sync_replicas=known.in_sync_replicas,
-        )
+        self.partitions_by_topic_id[topic_id][partition] = replace(known, leader=leader, leader_epoch=leader_epoch)
         return True

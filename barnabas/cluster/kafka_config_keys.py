@@ -90,8 +90,6 @@ _UNSUPPORTED: Final = {
         offsets.topic.replication.factor offsets.topic.segment.bytes
     """,
     "logstores do not replicate yet": """
-        unclean.leader.election.enable
-        auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
         num.replica.alter.log.dirs.threads num.replica.fetchers replica.fetch.backoff.ms
         replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
         replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
@@ -200,7 +198,7 @@ _REMOVED: Final = {
     """,
     "Kafka 4 removed it": """
         auto.include.jmx.reporter delegation.token.master.key eligible.leader.replicas.enable
-        group.coordinator.new.enable group.share.enable leader.imbalance.per.broker.percentage
+        group.coordinator.new.enable group.share.enable
         offsets.commit.required.acks password.encoder.cipher.algorithm password.encoder.iterations
         password.encoder.key.length password.encoder.keyfactory.algorithm password.encoder.old.secret
         password.encoder.secret quota.consumer.default quota.producer.default

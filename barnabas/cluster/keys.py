@@ -116,6 +116,9 @@ class LogstoreRegistration:
     offline_log_dirs: dict[str, str] = field(default_factory=dict)
     # Log directories whose disk is full, by path, with what found no room: they take appends again when there is some.
     full_log_dirs: dict[str, str] = field(default_factory=dict)
+    # Its last stop was neither clean nor one of the process alone (or a directory of logs is gone): records that it had
+    # answered for may be missing, and it can't vouch for being in sync (KIP-966).
+    may_lack_records: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -173,6 +176,8 @@ class MemberRecord:
     addresses: dict[str, str]
     # Wall clock; 0 while it is registered.
     down_since_ms: int = 0
+    # Of a logstore: its registration as of which nobody relies on records that it may have lost.
+    broker_epoch: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -296,6 +301,7 @@ def encode_record(record: Record) -> bytes:
                     "member_id": record.member_id,
                     "addresses": record.addresses,
                     "down_since_ms": record.down_since_ms,
+                    "broker_epoch": record.broker_epoch,
                 }
             )
         case TopicRecord():

@@ -309,6 +309,7 @@ class ElectionResult:
 class ElectLeadersResponse:
     results: list[ElectionResult]
     revision: int
+    error_code: int = 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -322,6 +323,7 @@ class Reassignment:
 class AlterReassignmentsRequest:
     partitions: list[Reassignment]
     timeout_ms: int
+    allow_replication_factor_change: bool = True
 
 
 @dataclass(slots=True, frozen=True)
@@ -360,19 +362,30 @@ class AllocateProducerIdsResponse:
     length: int
 
 
-MembershipRequest: TypeAlias = (
+ClusterRequest: TypeAlias = (
     CreateTopicsRequest
     | DeleteTopicsRequest
     | AlterConfigsRequest
     | CreatePartitionsRequest
+    | ElectLeadersRequest
+    | AlterReassignmentsRequest
     | AllocateProducerIdsRequest
 )
-"""What a member asks of the active controller; answered by the class below that has its place."""
+"""What gateways ask of the active controller for their clients; answered by the class below that has its place."""
 
-MembershipResponse: TypeAlias = (
+ClusterResponse: TypeAlias = (
     CreateTopicsResponse
     | DeleteTopicsResponse
     | AlterConfigsResponse
     | CreatePartitionsResponse
+    | ElectLeadersResponse
+    | AlterReassignmentsResponse
     | AllocateProducerIdsResponse
 )
+
+LogstoreRequest: TypeAlias = AlterPartitionRequest | ControlledShutdownRequest
+"""What logstores ask of the active controller for themselves."""
+
+MembershipRequest: TypeAlias = ClusterRequest | LogstoreRequest
+
+MembershipResponse: TypeAlias = ClusterResponse | AlterPartitionResponse | ControlledShutdownResponse

@@ -1,4 +1,4 @@
-"""MembershipClient: how gateways and purgatory pods hear from the active controller, and ask it for things.
+"""MembershipClient: how gateways, purgatory pods and logstores find the active controller, hear from it and ask it.
 
 The active controller is found by its election key in etcd. One subscription is open to it at any time and brings
 UpdateMetadata; it moves with the election. Requests wait until an active controller is connected, within their
@@ -23,6 +23,12 @@ from barnabas.cluster.messages import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     AlterConfigsResult,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterReassignmentsRequest,
+    AlterReassignmentsResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsResult,
@@ -32,6 +38,10 @@ from barnabas.cluster.messages import (
     DeleteTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    ElectionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ReassignmentResult,
     UpdateMetadata,
 )
 from barnabas.ports.etcd import Snapshot
@@ -55,6 +65,8 @@ _CONNECT_S = 1.0
 # A request's own timeout is the controller's to keep; this much later nobody waits for its answer any more.
 _ANSWER_MARGIN_MS = 2000
 _ALLOCATE_TIMEOUT_MS = 5000
+_ALTER_PARTITION_TIMEOUT_MS = 5000
+_SHUTDOWN_TIMEOUT_MS = 10_000
 
 _log = get_logger("membership")
 
@@ -89,7 +101,7 @@ class _Controller:
 
 
 class MembershipClient:
-    """One per pod. `subscribe` runs as long as the pod does; requests may be made meanwhile, concurrently."""
+    """One per pod. `subscribe`, or `follow`, runs as long as it does; requests may be made meanwhile, concurrently."""
 
     def __init__(self, etcd: EtcdClient, keys: Keys, now_ms: Callable[[], int]) -> None:
         """`now_ms` is the monotonic clock that `last_heard_ms` is on."""
@@ -121,6 +133,15 @@ class MembershipClient:
                     self._link.start()
         finally:
             await self._stop_listening()
+            await self._move_to(None)
+
+    async def follow(self) -> None:
+        """Know the active controller for ever, for requests alone: logstores hear from it on the control channel."""
+        try:
+            async with aclosing(self._elections()) as elections:
+                async for _ in elections:
+                    pass
+        finally:
             await self._move_to(None)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -170,6 +191,55 @@ class MembershipClient:
             return from_proto(CreatePartitionsResponse, answer)
         code = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse([CreatePartitionsResult(code, code.message) for _ in request.topics], -1)
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        """Answered when the new leaders lead, or with REQUEST_TIMED_OUT: they may yet."""
+        message = to_proto(request, pb.ElectLeadersRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.ElectLeaders(message, timeout=timeout_s), request.timeout_ms, repeatable=False
+        )
+        if answer is not None:
+            return from_proto(ElectLeadersResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        results = [ElectionResult(each.topic, each.partition, code, code.message) for each in request.partitions]
+        return ElectLeadersResponse(results, revision=-1, error_code=code)
+
+    async def alter_reassignments(self, request: AlterReassignmentsRequest) -> AlterReassignmentsResponse:
+        """Answered when the moves have begun, or with REQUEST_TIMED_OUT: they may yet."""
+        message = to_proto(request, pb.AlterReassignmentsRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.AlterReassignments(message, timeout=timeout_s),
+            request.timeout_ms,
+            repeatable=False,
+        )
+        if answer is not None:
+            return from_proto(AlterReassignmentsResponse, answer)
+        code = ErrorCode.REQUEST_TIMED_OUT
+        return AlterReassignmentsResponse([ReassignmentResult(code, code.message) for _ in request.partitions], -1)
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Answered when the ISRs are committed, or with REQUEST_TIMED_OUT: they may yet be."""
+        message = to_proto(request, pb.AlterPartitionRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.AlterPartition(message, timeout=timeout_s),
+            _ALTER_PARTITION_TIMEOUT_MS,
+            repeatable=False,
+        )
+        if answer is not None:
+            return from_proto(AlterPartitionResponse, answer)
+        return AlterPartitionResponse(ErrorCode.REQUEST_TIMED_OUT)
+
+    async def controlled_shutdown(self, request: ControlledShutdownRequest) -> ControlledShutdownResponse:
+        """Answered when others lead what they can lead. Repeated at will: it asks for the same every time."""
+        message = to_proto(request, pb.ControlledShutdownRequest)
+        answer = await self._ask(
+            lambda stub, timeout_s: stub.ControlledShutdown(message, timeout=timeout_s),
+            _SHUTDOWN_TIMEOUT_MS,
+            repeatable=True,
+        )
+        if answer is not None:
+            return from_proto(ControlledShutdownResponse, answer)
+        return ControlledShutdownResponse(ErrorCode.REQUEST_TIMED_OUT)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """A block of producer ids that nobody else has. Repeated at will: a block whose answer is lost stays unused."""

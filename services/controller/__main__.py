@@ -50,6 +50,7 @@ async def run(config: ControllerConfig) -> None:
         new_topic_id=new_uuid,
         new_cluster_id=lambda: printed_uuid(new_uuid()),
         wall_ms=wall_ms,
+        settings=config.election_settings(),
     )
     server, _ = create_server(config.listeners)
     health = await add_health(server, membership.SERVICE, operations.SERVICE, serving=False)

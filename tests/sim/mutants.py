@@ -17,7 +17,7 @@ from typing import Any
 
 from barnabas.channel.messages import Append, ParkProduce
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import leader_elections
+from services.controller.core import leader_elections, partition_changes
 from services.gateway.core.connection import Connection
 from services.gateway.core.processor import Processor
 from services.gateway.core.produce import PendingProduce
@@ -199,15 +199,15 @@ def window_of_one_batch() -> None:
 
 
 def restart_keeps_the_epoch() -> None:
-    original = leader_elections._elected
+    original = partition_changes.after_liveness
 
-    def elected(image: Any, partition: Any) -> Any:
-        new = original(image, partition)
+    def elected(partition: Any, live: Any, rules: Any) -> Any:
+        new = original(partition, live, rules)
         if new is not partition and new.leader in (partition.leader, -1):
             return replace(new, leader_epoch=partition.leader_epoch)
         return new
 
-    _replace(leader_elections, "_elected", elected)
+    _replace(leader_elections, "after_liveness", elected)
 
 
 def flush_is_not_waited_for() -> None:

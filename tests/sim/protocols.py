@@ -26,18 +26,8 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.cluster.messages import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-    AlterConfigsRequest,
-    AlterConfigsResponse,
     ControlRequest,
     ControlResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
     MembershipRequest,
     MembershipResponse,
     UpdateMetadata,
@@ -103,16 +93,10 @@ _PROTO_BY_TYPE: dict[type, Any] = {
     ControlRequest: control_pb2.ControlRequest,
     ControlResponse: control_pb2.ControlResponse,
     UpdateMetadata: cluster_pb2.UpdateMetadata,
-    CreateTopicsRequest: membership_pb2.CreateTopicsRequest,
-    CreateTopicsResponse: membership_pb2.CreateTopicsResponse,
-    DeleteTopicsRequest: membership_pb2.DeleteTopicsRequest,
-    DeleteTopicsResponse: membership_pb2.DeleteTopicsResponse,
-    AlterConfigsRequest: membership_pb2.AlterConfigsRequest,
-    AlterConfigsResponse: membership_pb2.AlterConfigsResponse,
-    CreatePartitionsRequest: membership_pb2.CreatePartitionsRequest,
-    CreatePartitionsResponse: membership_pb2.CreatePartitionsResponse,
-    AllocateProducerIdsRequest: membership_pb2.AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse: membership_pb2.AllocateProducerIdsResponse,
+    **{
+        each: getattr(membership_pb2, each.__name__)
+        for each in (*get_args(MembershipRequest), *get_args(MembershipResponse))
+    },
     **{
         each: getattr(administration_pb2, each.__name__)
         for each in (*get_args(AdministrationRequest), *get_args(AdministrationResponse))

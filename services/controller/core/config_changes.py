@@ -30,6 +30,7 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage
 from services.controller.core.placement import Refused
 from services.controller.core.topic_creation import check_size, topic_name_problem
+from services.controller.core.topic_rules import MIN_INSYNC_REPLICAS
 from services.controller.core.writes import BYTES_MAX, OPERATIONS_MAX, Step, Write, put
 
 
@@ -65,6 +66,8 @@ class ConfigChanges:
 
     results: list[AlterConfigsResult] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    # Topics that get another `min.insync.replicas`.
+    min_isr_topic_ids: list[bytes] = field(default_factory=list)
 
 
 def alter_configs(image: ControllerImage, request: AlterConfigsRequest) -> ConfigChanges:
@@ -83,6 +86,7 @@ def alter_configs(image: ControllerImage, request: AlterConfigsRequest) -> Confi
         decided.results.append(AlterConfigsResult(ErrorCode.NONE))
         if change is not None and not request.validate_only:
             changes.append(change)
+            decided.min_isr_topic_ids += _topics_with_another_minimum(image, change)
     for txn in _pack(image, changes):
         decided.steps.append(_step(image, txn))
     return decided
@@ -111,6 +115,17 @@ def _write(image: ControllerImage, change: _Change) -> Write:
         return put(image.keys.topic(change.name), replace(image.topics[change.name], configs=change.configs))
     key = image.keys.broker_configs(int(change.name))
     return put(key, BrokerConfigsRecord(int(change.name), change.configs)) if change.configs else Write(key, None)
+
+
+def _topics_with_another_minimum(image: ControllerImage, change: _Change) -> list[bytes]:
+    after = change.configs.get(MIN_INSYNC_REPLICAS)
+    if change.resource_type is ResourceType.TOPIC:
+        topic = image.topics[change.name]
+        return [] if after == topic.configs.get(MIN_INSYNC_REPLICAS) else [topic.topic_id]
+    record = image.broker_configs.get(int(change.name))
+    if after == (None if record is None else record.configs.get(MIN_INSYNC_REPLICAS)):
+        return []
+    return [topic.topic_id for topic in image.topics.values() if MIN_INSYNC_REPLICAS not in topic.configs]
 
 
 def _decide(image: ControllerImage, resource: AlterConfigsResource) -> _Change | None:

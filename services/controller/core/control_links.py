@@ -151,6 +151,9 @@ class ControlLinks:
             if topics:
                 leader_and_isr = LeaderAndIsr(full=False, topics=topics)
                 effects.append(self._send(link, controller_epoch, now_ms, leader_and_isr))
+            removed = self._removed_replicas(link, changes)
+            if removed:
+                effects.append(self._send(link, controller_epoch, now_ms, StopReplica(removed)))
             if update is not None:
                 effects.append(self._send(link, controller_epoch, now_ms, update))
         return effects
@@ -167,6 +170,17 @@ class ControlLinks:
                 for partition in metadata.partitions:
                     link.partition_errors.pop((topic.topic_id, partition.partition), None)
         return topics
+
+    def _removed_replicas(self, link: ControlLink, changes: Changes) -> list[StopReplicaPartition]:
+        """What a reassignment has taken from it; a stream that begins later finds them to be strays."""
+        removed = []
+        for topic_id, number in changes.removed_replicas.get(link.node_id, ()):
+            partition = self._image.partition(topic_id, number)
+            if partition is not None and link.node_id not in partition.replicas:
+                topic = self._image.topics_by_id[topic_id].topic
+                removed.append(StopReplicaPartition(topic, topic_id, number, partition.leader_epoch, delete=True))
+                link.partition_errors.pop((topic_id, number), None)
+        return removed
 
     def _tell_deletion(self, link: ControlLink, topic_id: bytes, controller_epoch: int, now_ms: int) -> list[Effect]:
         deletion = self._image.deletions.get(topic_id)
@@ -225,11 +239,17 @@ class ControlLinks:
 
     def leaders_know(self, topic_id: bytes, revision: int) -> bool:
         """Every partition has a leader that leads it, as of `revision` at least."""
-        for number, partition in self._image.partitions(topic_id):
-            link = self.by_node.get(partition.leader)
-            if link is None or link.leadership_revision < revision or (topic_id, number) in link.partition_errors:
-                return False
-        return True
+        partitions = self._image.partitions(topic_id)
+        return all(self._leads(partition.leader, (topic_id, number), revision) for number, partition in partitions)
+
+    def leader_knows(self, topic_id: bytes, number: int, revision: int) -> bool:
+        """The same of one partition."""
+        partition = self._image.partition(topic_id, number)
+        return partition is not None and self._leads(partition.leader, (topic_id, number), revision)
+
+    def _leads(self, leader: int, key: tuple[bytes, int], revision: int) -> bool:
+        link = self.by_node.get(leader)
+        return link is not None and link.leadership_revision >= revision and key not in link.partition_errors
 
     def logstores_know(self, revision: int) -> bool:
         """All that are connected have been told, and have answered, what members are told of `revision`."""

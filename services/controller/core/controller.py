@@ -8,14 +8,21 @@ leader elections first, then requests in their order, then what can wait.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
-from barnabas.cluster.messages import ControlResponse, MembershipRequest
+from barnabas.cluster.messages import (
+    AlterPartitionRequest,
+    ControlledShutdownRequest,
+    ControlResponse,
+    MembershipRequest,
+)
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.candidacy import Candidacy
 from services.controller.core.control_links import ControlLinks
+from services.controller.core.controlled_shutdowns import ControlledShutdowns
 from services.controller.core.effects import (
     ActiveChanged,
     Effect,
@@ -25,17 +32,20 @@ from services.controller.core.effects import (
     RevokeLease,
 )
 from services.controller.core.image import Changes, ControllerImage
+from services.controller.core.isr_changes import IsrChanges
 from services.controller.core.journal import Journal
 from services.controller.core.known_members import note_members
 from services.controller.core.leader_elections import elect_leaders
+from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.metadata import full_update, incremental_update
 from services.controller.core.partition_changes import Liveness
 from services.controller.core.requests import Requests
+from services.controller.core.settings import ElectionSettings
 from services.controller.core.subscriptions import Subscriber, Subscriptions
 from services.controller.core.topic_creation import TopicDefaults
 from services.controller.core.topic_deletion import finish_deletion, remove_unclaimed_chunks
 from services.controller.core.topic_rules import TopicRulesTable
-from services.controller.core.writes import OPERATIONS_MAX, Write
+from services.controller.core.writes import OPERATIONS_MAX, Step, Write
 
 # Members that have been gone for long are looked for this often.
 _TIDY_MS = 60_000
@@ -50,6 +60,7 @@ class Controller:
         new_topic_id: Callable[[], bytes],
         new_cluster_id: Callable[[], str],
         wall_ms: Callable[[], int],
+        settings: ElectionSettings = ElectionSettings(),  # noqa: B008 - it is frozen
     ) -> None:
         """`new_topic_id` gives 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
         self.image = ControllerImage(keys)
@@ -57,14 +68,25 @@ class Controller:
         self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id)
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
-        self._requests = Requests(self.image, defaults, new_topic_id, self.links, self.subscriptions)
-        self._rules = TopicRulesTable(self.image, {})
+        self._settings = settings
+        self._liveness = LogstoreLiveness(self.image)
+        self._rules = TopicRulesTable(self.image, settings.topic_defaults())
+        self._requests = Requests(
+            self.image, defaults, new_topic_id, self.links, self.subscriptions, self._liveness, self._rules
+        )
+        self._isr_changes = IsrChanges(self.image, self._rules)
+        self._shutdowns = ControlledShutdowns(self.image, self._liveness)
         self._wall_ms = wall_ms
         self._effects: list[Effect] = []
         self._active = False
         # Topics whose leaders have to be looked at, because they or a logstore changed.
         self._electable: dict[bytes, None] = {}
-        self._request_in_flight = False
+        # What is told when the Txn in flight is in the image.
+        self._on_committed: Callable[[], list[Effect]] | None = None
+        self._isr_changes_went_last = False
+        # Elections of preferred leaders under way, and when the balance is looked at next.
+        self._balance: deque[Step] = deque()
+        self._balance_ms = 0
         self._members_due = False
         # Whether a replica of a deleted topic may have gone since we looked.
         self._deletions_due = False
@@ -175,10 +197,15 @@ class Controller:
     def on_request(self, request_id: int, request: MembershipRequest, now_ms: int) -> list[Effect]:
         """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
         self._follow_election(now_ms)
-        if self._active:
-            self._effects += self._requests.add(request_id, request, now_ms)
-        else:
+        if not self._active:
             self._effects.append(Reject(request_id, untouched=True))
+        elif isinstance(request, AlterPartitionRequest):
+            self._effects += self._isr_changes.add(request_id, request, now_ms)
+        elif isinstance(request, ControlledShutdownRequest):
+            self._effects += self._shutdowns.add(request_id, request, now_ms)
+            self._electable = dict.fromkeys(self.image.chunks)
+        else:
+            self._effects += self._requests.add(request_id, request, now_ms)
         return self._turn(now_ms)
 
     def on_tick(self, now_ms: int) -> list[Effect]:
@@ -189,7 +216,10 @@ class Controller:
         """When something is to be done though nothing happens; None: nothing is."""
         dues = [self.candidacy.due_ms(now_ms)]
         if self._active:
-            dues += [self.journal.due_ms(), self.links.due_ms(), self._requests.due_ms(), self._tidy_ms]
+            dues += [self.journal.due_ms(), self.links.due_ms(), self._tidy_ms]
+            dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
+            if self._settings.auto_leader_rebalance_enable:
+                dues.append(self._balance_ms)
         return min((due for due in dues if due is not None), default=None)
 
     def _turn(self, now_ms: int) -> list[Effect]:
@@ -200,9 +230,12 @@ class Controller:
             if now_ms >= self._tidy_ms:
                 self._tidy_ms = now_ms + _TIDY_MS
                 self._members_due = True
+            self._plan_balance(now_ms)
             self._write(now_ms)
             self._tell_everything_where_due(now_ms)
             self._effects += self._requests.answers(now_ms)
+            self._effects += self._isr_changes.expire(now_ms)
+            self._effects += self._shutdowns.answers(now_ms, elections_are_done=not self._electable)
         effects, self._effects = self._effects, []
         return effects
 
@@ -214,6 +247,7 @@ class Controller:
             self._active = True
             self._effects.append(ActiveChanged(True, self.candidacy.controller_epoch))
             self._unclaimed_due = True
+            self._balance_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
             self._begin_again()
         elif self._active and not self.candidacy.active:
             self._resign()
@@ -221,8 +255,12 @@ class Controller:
     def _resign(self) -> None:
         self._active = False
         self.journal.abandon()
-        self._request_in_flight = False
+        self._on_committed = None
+        self._balance.clear()
+        self._liveness.forget_stops()
         self._effects += self._requests.abandon()
+        self._effects += self._isr_changes.abandon()
+        self._effects += self._shutdowns.abandon()
         self._effects += self.links.close_all()
         self._effects += [EndSubscription(subscriber_id) for subscriber_id in self.subscriptions.by_id]
         self.subscriptions.by_id.clear()
@@ -241,8 +279,9 @@ class Controller:
     def _follow(self, changes: Changes, now_ms: int) -> None:
         """Pass on what a batch changed."""
         if changes.logstores:
-            self._electable = dict.fromkeys(self.image.chunks)
             self._effects += self.links.follow_registrations()
+        if changes.logstores or changes.broker_configs:
+            self._electable = dict.fromkeys(self.image.chunks)
         else:
             self._electable |= changes.topics
         self._members_due |= changes.members
@@ -257,9 +296,9 @@ class Controller:
 
     def _write(self, now_ms: int) -> None:
         """Finish the Txn in flight, if the image shows it; begin the next."""
-        if self.journal.take_committed() and self._request_in_flight:
-            self._request_in_flight = False
-            self._requests.on_step_committed()
+        if self.journal.take_committed() and self._on_committed is not None:
+            self._effects += self._on_committed()
+            self._on_committed = None
         if self.journal.idle:
             writes = self._next_writes()
             if writes:
@@ -270,21 +309,46 @@ class Controller:
                 self._effects.append(again)
 
     def _next_writes(self) -> Sequence[Write]:
-        elections = elect_leaders(self.image, self._liveness(), self._rules, self._electable)
+        live = self._liveness.current()
+        elections = elect_leaders(self.image, live, self._rules, self._electable)
         if elections:
             return elections
         self._electable.clear()
-        step, answers = self._requests.next_step()
-        self._effects += answers
-        if step:
-            self._request_in_flight = True
-            return step
-        return self._writes_that_can_wait()
+        looked_through = self._liveness.end_suspicion()
+        if looked_through:
+            return looked_through
+        # ISR changes never wait for a job of many Txns, nor do they ever keep one from going on.
+        if self._isr_changes_went_last:
+            return self._next_step() or self._next_isr_changes(live) or self._writes_that_can_wait()
+        return self._next_isr_changes(live) or self._next_step() or self._writes_that_can_wait()
 
-    def _liveness(self) -> Liveness:
-        return Liveness({node_id: registered.epoch for node_id, registered in self.image.logstores.items()})
+    def _next_isr_changes(self, live: Liveness) -> Sequence[Write]:
+        writes, answers = self._isr_changes.next_writes(live)
+        self._effects += answers
+        if writes:
+            self._on_committed = self._isr_changes.on_committed
+        self._isr_changes_went_last = bool(writes)
+        return writes
+
+    def _next_step(self) -> Sequence[Write]:
+        writes, answers = self._requests.next_step()
+        self._effects += answers
+        if writes:
+            self._on_committed = self._requests.on_step_committed
+        self._isr_changes_went_last = False
+        return writes
+
+    def _plan_balance(self, now_ms: int) -> None:
+        settings = self._settings
+        if settings.auto_leader_rebalance_enable and now_ms >= self._balance_ms:
+            self._balance_ms = now_ms + settings.leader_imbalance_check_interval_ms
+            self._balance.extend(self._requests.balance(settings.leader_imbalance_per_broker_percentage))
 
     def _writes_that_can_wait(self) -> Sequence[Write]:
+        while self._balance:
+            elections = self._balance.popleft()()
+            if elections:
+                return elections
         if self._members_due:
             noted = note_members(self.image, self._wall_ms())
             if noted:

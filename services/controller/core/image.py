@@ -54,6 +54,8 @@ class Changes:
 
     topics: dict[bytes, None] = field(default_factory=dict)
     deleted_topics: dict[bytes, None] = field(default_factory=dict)
+    # By node: the partitions that it has no replica of any more.
+    removed_replicas: dict[int, list[tuple[bytes, int]]] = field(default_factory=dict)
     logstores: bool = False
     members: bool = False
     broker_configs: bool = False
@@ -151,12 +153,17 @@ class ControllerImage:
                 self.controller_epoch = record.controller_epoch
             case MemberRecord():
                 self.members[record.role, record.member_id] = record
+                if record.role is Role.LOGSTORE:
+                    registered = self.logstores.get(int(record.member_id))
+                    # It is no suspect any more.
+                    changes.logstores |= registered is not None and registered.record.may_lack_records
             case TopicRecord():
                 self.topics[record.topic] = record
                 self.topics_by_id[record.topic_id] = record
                 self.topics_by_collision_name[collision_name(record.topic)] = record.topic
                 changes.topics[record.topic_id] = None
             case PartitionChunk():
+                _note_removed_replicas(self.chunks.get(record.topic_id, {}).get(record.chunk), record, changes)
                 self.chunks.setdefault(record.topic_id, {})[record.chunk] = record
                 if not self._is_unclaimed(record.topic_id, record.chunk):
                     changes.topics[record.topic_id] = None
@@ -250,6 +257,13 @@ class ControllerImage:
                 break
             yield from enumerate(chunks[chunk].partitions, chunk * PARTITIONS_PER_CHUNK)
 
+    def partition(self, topic_id: bytes, number: int) -> PartitionRecord | None:
+        topic = self.topics_by_id.get(topic_id)
+        if topic is None or not 0 <= number < topic.partitions:
+            return None
+        chunk = self.chunks[topic_id].get(number // PARTITIONS_PER_CHUNK)
+        return None if chunk is None else chunk.partitions[number % PARTITIONS_PER_CHUNK]
+
     def topic_metadata(self, topic: TopicRecord, node_id: int | None = None) -> TopicMetadata:
         """The topic as members are told of it: whole, or the partitions only that `node_id` has a replica of."""
         return TopicMetadata(
@@ -297,6 +311,16 @@ class ControllerImage:
         """New partitions of the topic are on their way into etcd, and its record does not count them yet."""
         topic = self.topics_by_id.get(topic_id)
         return topic is not None and chunk * PARTITIONS_PER_CHUNK >= topic.partitions
+
+
+def _note_removed_replicas(before: PartitionChunk | None, after: PartitionChunk, changes: Changes) -> None:
+    if before is None:
+        return
+    pairs = zip(before.partitions, after.partitions, strict=False)
+    for number, (old, new) in enumerate(pairs, after.chunk * PARTITIONS_PER_CHUNK):
+        if old.replicas != new.replicas:
+            for node_id in set(old.replicas).difference(new.replicas):
+                changes.removed_replicas.setdefault(node_id, []).append((after.topic_id, number))
 
 
 def collision_name(topic: str) -> str:

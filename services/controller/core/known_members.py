@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from barnabas.cluster.keys import MemberRecord, Role, registration_addresses
@@ -29,9 +30,9 @@ def note_members(image: ControllerImage, wall_ms: int) -> list[Write]:
     """Records that differ from what is registered now; those of stateless pods long gone are removed."""
     writes: list[Write] = []
     alive: set[tuple[Role, str]] = set()
-    for role, member_id, addresses, _ in registered_members(image):
+    for role, member_id, addresses, epoch in registered_members(image):
         alive.add((role, member_id))
-        record = MemberRecord(role, member_id, addresses)
+        record = MemberRecord(role, member_id, addresses, broker_epoch=epoch if role is Role.LOGSTORE else 0)
         if image.members.get((role, member_id)) != record:
             writes.append(put(image.keys.member(role, member_id), record))
     for (role, member_id), record in image.members.items():
@@ -39,7 +40,7 @@ def note_members(image: ControllerImage, wall_ms: int) -> list[Write]:
             continue
         key = image.keys.member(role, member_id)
         if record.down_since_ms == 0:
-            writes.append(put(key, MemberRecord(role, member_id, record.addresses, wall_ms)))
+            writes.append(put(key, replace(record, down_since_ms=wall_ms)))
         elif role is not Role.LOGSTORE and wall_ms - record.down_since_ms > FORGET_MS:
             writes.append(Write(key, None))
     return writes

@@ -22,6 +22,8 @@ def elect_leaders(
     writes: list[Write] = []
     byte_count = 0
     for topic_id in topic_ids:
+        if topic_id in image.deletions:
+            continue
         topic_rules = rules.of(topic_id)
         for number, chunk in sorted(image.chunks.get(topic_id, {}).items()):
             partitions = tuple([after_liveness(partition, live, topic_rules) for partition in chunk.partitions])

@@ -1,11 +1,16 @@
 """One partition's next state: who leads it and who is in sync, after something happened to its replicas.
 
-The rules of KRaft's PartitionChangeBuilder, in small. A leader epoch changes when and only when the leader does (its
-restart counts), a partition epoch with every change. Who is gone leaves the ISR at once, so that acks=all need not wait
-for `replica.lag.time.max.ms`; but the last member never leaves: without another it stays, leaderless, until it is back
-(or until an unclean election, where the topic allows one). While the ISR is under `min.insync.replicas` no watermark
-moves, so whoever leaves it then still holds every committed record, and may lead again: the eligible leader replicas
-of KIP-966.
+The rules of KRaft's PartitionChangeBuilder, in small. Every function gives the state that follows, and the very same
+object where nothing has to change. The epochs are counted in one place (`_committed`): a leader epoch changes when and
+only when the leader does (its restart counts), a partition epoch with every change.
+
+- Who is gone leaves the ISR at once, so that acks=all need not wait for `replica.lag.time.max.ms`. The last member never
+  leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
+- While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
+  together with those that bring it there, still holds every committed record and may lead again: the eligible leader
+  replicas of KIP-966.
+- A logstore that may have lost records (correctness rule 15) is in neither, unless nobody else can know more.
+- A reassignment (KIP-455) ends in the change that brings its last target into the ISR.
 """
 
 from __future__ import annotations
@@ -19,13 +24,17 @@ from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
 
 @dataclass(slots=True, frozen=True)
 class Liveness:
-    """What elections know of logstores: the epoch of each one's registration, and which are about to stop."""
+    """What elections know of logstores: the epoch of each one's registration, and who is not to lead all the same."""
 
     broker_epochs: dict[int, int]
+    # About to stop.
     stopping: frozenset[int] = frozenset()
+    # Back after a stop that may have cost records, and not yet taken out of the ISRs that they were in.
+    suspect: frozenset[int] = frozenset()
 
     def is_live(self, node_id: int) -> bool:
-        return node_id in self.broker_epochs and node_id not in self.stopping
+        """May lead, and may be in sync."""
+        return node_id in self.broker_epochs and node_id not in self.stopping and node_id not in self.suspect
 
     def epoch_of(self, node_id: int) -> int:
         return self.broker_epochs.get(node_id, NO_EPOCH)
@@ -39,41 +48,39 @@ class TopicRules:
     unclean_election: bool = False
 
 
-def after_liveness(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord:
-    """The state after logstores have come, gone, or restarted; the same object when nothing has to change."""
-    members = tuple(node_id for node_id in partition.in_sync_replicas if live.is_live(node_id))
-    keeps_leader = live.is_live(partition.leader) and live.epoch_of(partition.leader) == partition.leader_broker_epoch
-    if keeps_leader:
-        return _with_members(partition, members, rules)
-    elected = _first(partition.replicas, lambda node_id: node_id in members and node_id != partition.leader)
-    if elected is None:
-        elected = _first(partition.replicas, lambda node_id: node_id in members)
-    if elected is not None:
-        return _led_by(_with_members(partition, members, rules), elected, live)
-    eligible = _first(
-        partition.replicas, lambda node_id: node_id in partition.eligible_leader_replicas and live.is_live(node_id)
+def first_state(replicas: Sequence[int], live: Liveness) -> PartitionRecord | None:
+    """A new partition: led by the first live replica, in sync with all that are live; None where none is."""
+    in_sync = tuple([node_id for node_id in replicas if live.is_live(node_id)])
+    if not in_sync:
+        return None
+    return PartitionRecord(
+        leader=in_sync[0],
+        leader_epoch=0,
+        partition_epoch=0,
+        replicas=tuple(replicas),
+        in_sync_replicas=in_sync,
+        leader_broker_epoch=live.epoch_of(in_sync[0]),
     )
-    if eligible is not None:
-        return _led_by(_with_members(partition, (eligible,), rules), eligible, live)
-    if rules.unclean_election:
-        unclean = _first(partition.replicas, live.is_live)
-        if unclean is not None:
-            return led_unclean(partition, unclean, live)
-    if partition.leader == NO_LEADER:
-        return partition
-    last = partition.leader if partition.leader in partition.in_sync_replicas else partition.in_sync_replicas[0]
-    return _led_by(_with_members(partition, (last,), rules), NO_LEADER, live)
+
+
+def after_liveness(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord:
+    """The state after logstores have come, gone, or restarted."""
+    members = _first_standing(partition, live)
+    changed = _completed(_with_members(partition, members, live, rules), live)
+    if _still_leads(changed, live):
+        return _committed(partition, changed)
+    return _committed(partition, _with_any_leader(changed, live, rules, unclean=rules.unclean_election))
 
 
 def with_isr(
-    partition: PartitionRecord, members: Sequence[int], rules: TopicRules, *, recovered: bool
+    partition: PartitionRecord, members: Sequence[int], live: Liveness, rules: TopicRules, *, recovered: bool
 ) -> PartitionRecord:
-    """The ISR that the leader asks for, in the order of the replicas."""
-    ordered = tuple(node_id for node_id in partition.replicas if node_id in members)
-    changed = _with_members(partition, ordered, rules)
+    """The ISR that the leader asks for, itself among it, in the order of the replicas."""
+    ordered = tuple([node_id for node_id in partition.replicas if node_id in members])
+    changed = _with_members(partition, ordered, live, rules)
     if recovered and changed.leader_recovering:
-        changed = replace(changed, leader_recovering=False, partition_epoch=partition.partition_epoch + 1)
-    return changed
+        changed = replace(changed, leader_recovering=False)
+    return _committed(partition, _completed(changed, live))
 
 
 def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRecord | None:
@@ -83,10 +90,150 @@ def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRec
         return partition
     if preferred not in partition.in_sync_replicas or not live.is_live(preferred):
         return None
-    return _led_by(partition, preferred, live)
+    return _committed(partition, _led_by(partition, preferred, live))
 
 
-def led_unclean(partition: PartitionRecord, node_id: int, live: Liveness) -> PartitionRecord:
+def led_by_anyone(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord | None:
+    """A leader for a partition without one, unclean where it must be; None when no replica is live."""
+    assert partition.leader == NO_LEADER
+    changed = _with_any_leader(partition, live, rules, unclean=True)
+    return None if changed.leader == NO_LEADER else _committed(partition, changed)
+
+
+def reassigned(
+    partition: PartitionRecord, target: Sequence[int], live: Liveness, rules: TopicRules
+) -> PartitionRecord | None:
+    """Begin to move to `target`; what an earlier move was adding and this one is not goes at once.
+
+    None where no replica that stays can lead. The target's order counts from now on, its first is preferred.
+    """
+    original = [each for each in partition.replicas if each not in partition.adding_replicas]
+    removing = tuple([each for each in original if each not in target])
+    return _moved(
+        partition,
+        replicas=(*target, *removing),
+        adding=tuple([each for each in target if each not in original]),
+        removing=removing,
+        live=live,
+        rules=rules,
+    )
+
+
+def reassignment_cancelled(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord | None:
+    """Back to the replicas of before; None when none of them can lead."""
+    original = tuple([each for each in partition.replicas if each not in partition.adding_replicas])
+    return _moved(partition, replicas=original, adding=(), removing=(), live=live, rules=rules)
+
+
+def without_eligible(partition: PartitionRecord) -> PartitionRecord:
+    """Nobody may lead besides the ISR: `min.insync.replicas` is about to be another one, and watermarks may move."""
+    return _committed(partition, replace(partition, eligible_leader_replicas=()))
+
+
+def _moved(
+    partition: PartitionRecord,
+    *,
+    replicas: tuple[int, ...],
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+    live: Liveness,
+    rules: TopicRules,
+) -> PartitionRecord | None:
+    members = tuple([each for each in replicas if each in partition.in_sync_replicas])
+    if not members:
+        return None
+    changed = replace(
+        partition,
+        replicas=replicas,
+        in_sync_replicas=members,
+        adding_replicas=adding,
+        removing_replicas=removing,
+        eligible_leader_replicas=tuple(
+            [each for each in replicas if each in partition.eligible_leader_replicas and each not in members]
+        ),
+    )
+    changed = _completed(changed, live)
+    if changed.leader not in changed.in_sync_replicas:
+        changed = _with_any_leader(changed, live, rules, unclean=False)
+        if changed.leader == NO_LEADER != partition.leader:
+            return None
+    return _committed(partition, changed)
+
+
+def _first_standing(partition: PartitionRecord, live: Liveness) -> tuple[int, ...]:
+    """The ISR without those that are gone; at least one, and then the one who surely holds every committed record."""
+    members = tuple([node_id for node_id in partition.in_sync_replicas if live.is_live(node_id)])
+    if members:
+        return members
+    eligible = [node_id for node_id in partition.eligible_leader_replicas if node_id not in live.suspect]
+    for node_id in eligible:
+        if live.is_live(node_id):
+            return (node_id,)
+    sure = [node_id for node_id in partition.in_sync_replicas if node_id not in live.suspect]
+    if partition.leader in sure:
+        return (partition.leader,)
+    return tuple((sure or eligible or partition.in_sync_replicas)[:1])
+
+
+def _with_members(
+    partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules
+) -> PartitionRecord:
+    """Another ISR, and who may lead besides it."""
+    assert members, "the last member of an ISR stays"
+    eligible: tuple[int, ...] = ()
+    # Targets of a move don't count before they are there, as in the leader's own check.
+    replication_factor = len(partition.replicas) - len(partition.adding_replicas)
+    if len(members) < min(rules.min_insync_replicas, replication_factor):
+        left = (*partition.eligible_leader_replicas, *partition.in_sync_replicas)
+        eligible = tuple(
+            [each for each in partition.replicas if each in left and each not in members and each not in live.suspect]
+        )
+    if members == partition.in_sync_replicas and eligible == partition.eligible_leader_replicas:
+        return partition
+    return replace(partition, in_sync_replicas=members, eligible_leader_replicas=eligible)
+
+
+def _still_leads(partition: PartitionRecord, live: Liveness) -> bool:
+    leader = partition.leader
+    return (
+        leader in partition.in_sync_replicas
+        and live.is_live(leader)
+        and live.epoch_of(leader) == partition.leader_broker_epoch
+    )
+
+
+def _with_any_leader(
+    partition: PartitionRecord, live: Liveness, rules: TopicRules, *, unclean: bool
+) -> PartitionRecord:
+    """The first live member of the ISR in the order of the replicas, another one than has led where there is one."""
+
+    def may_lead(node_id: int) -> bool:
+        return node_id in partition.in_sync_replicas and live.is_live(node_id)
+
+    elected = _first(partition.replicas, lambda node_id: may_lead(node_id) and node_id != partition.leader)
+    if elected is None:
+        elected = _first(partition.replicas, may_lead)
+    if elected is not None:
+        return _led_by(partition, elected, live)
+    eligible = _first(
+        partition.replicas, lambda node_id: node_id in partition.eligible_leader_replicas and live.is_live(node_id)
+    )
+    if eligible is not None:
+        return _led_by(_with_members(partition, (eligible,), live, rules), eligible, live)
+    # Whoever stops or has just come back is not gone: nothing is given up for the sake of a moment.
+    sure = (*partition.in_sync_replicas, *partition.eligible_leader_replicas)
+    if unclean and not any(node_id in live.broker_epochs for node_id in sure):
+        found = _first(partition.replicas, live.is_live)
+        if found is not None:
+            return _led_unclean(partition, found, live)
+    return _led_by(partition, NO_LEADER, live)
+
+
+def _led_by(partition: PartitionRecord, node_id: int, live: Liveness) -> PartitionRecord:
+    return replace(partition, leader=node_id, leader_broker_epoch=live.epoch_of(node_id))
+
+
+def _led_unclean(partition: PartitionRecord, node_id: int, live: Liveness) -> PartitionRecord:
     """A leader that may lack committed records: it starts alone, and says when it has looked at its log (KIP-704)."""
     return replace(
         _led_by(partition, node_id, live),
@@ -96,90 +243,36 @@ def led_unclean(partition: PartitionRecord, node_id: int, live: Liveness) -> Par
     )
 
 
-def reassigned(partition: PartitionRecord, replicas: Sequence[int]) -> PartitionRecord:
-    """Begin to move to `replicas`: targets come last, so that the leader stays preferred until they are in sync."""
-    target = tuple(replicas)
-    now = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
-    adding = tuple(each for each in target if each not in now)
-    removing = tuple(each for each in now if each not in target)
-    # What an earlier reassignment was adding and this one is not: its copies go at once.
-    union = (*target, *removing)
-    members = tuple(each for each in union if each in partition.in_sync_replicas)
-    return replace(
-        partition,
-        partition_epoch=partition.partition_epoch + 1,
-        replicas=union,
-        in_sync_replicas=members or partition.in_sync_replicas,
-        adding_replicas=adding,
-        removing_replicas=removing,
-    )
-
-
-def reassignment_cancelled(partition: PartitionRecord) -> PartitionRecord | None:
-    """Back to the replicas of before; None when none of them is in sync, as then nobody could lead."""
-    kept = tuple(each for each in partition.replicas if each not in partition.adding_replicas)
-    members = tuple(each for each in kept if each in partition.in_sync_replicas)
-    if not members:
-        return None
-    return replace(
-        partition,
-        partition_epoch=partition.partition_epoch + 1,
-        replicas=kept,
-        in_sync_replicas=members,
-        adding_replicas=(),
-        removing_replicas=(),
-    )
-
-
-def reassignment_completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
-    """Drop what is to be removed, once every target is in sync; the same object while one is not."""
+def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
+    """Drop what is to be removed, once every target is in sync and one of them can lead."""
     if not partition.adding_replicas and not partition.removing_replicas:
         return partition
-    target = tuple(each for each in partition.replicas if each not in partition.removing_replicas)
+    target = tuple([each for each in partition.replicas if each not in partition.removing_replicas])
     if not set(target) <= set(partition.in_sync_replicas):
+        return partition
+    leader = partition.leader if partition.leader in target else _first(target, live.is_live)
+    if leader is None:
         return partition
     done = replace(
         partition,
-        partition_epoch=partition.partition_epoch + 1,
         replicas=target,
         in_sync_replicas=target,
         adding_replicas=(),
         removing_replicas=(),
         eligible_leader_replicas=(),
     )
-    if done.leader in target:
-        return done
-    elected = _first(target, live.is_live)
-    return partition if elected is None else _led_by(done, elected, live)
+    return done if leader == partition.leader else _led_by(done, leader, live)
 
 
-def _with_members(partition: PartitionRecord, members: Sequence[int], rules: TopicRules) -> PartitionRecord:
-    """Another ISR, and who may lead besides it; the same object where nothing changes or nobody would stay."""
-    in_sync = tuple(members)
-    if not in_sync:
-        return partition
-    minimum = min(rules.min_insync_replicas, len(partition.replicas))
-    eligible: tuple[int, ...] = ()
-    if len(in_sync) < minimum:
-        left = (*partition.eligible_leader_replicas, *partition.in_sync_replicas)
-        eligible = tuple(each for each in partition.replicas if each in left and each not in in_sync)
-    if in_sync == partition.in_sync_replicas and eligible == partition.eligible_leader_replicas:
-        return partition
+def _committed(before: PartitionRecord, after: PartitionRecord) -> PartitionRecord:
+    """The epochs of a change."""
+    if after == before:
+        return before
+    has_another_leader = (after.leader, after.leader_broker_epoch) != (before.leader, before.leader_broker_epoch)
     return replace(
-        partition,
-        partition_epoch=partition.partition_epoch + 1,
-        in_sync_replicas=in_sync,
-        eligible_leader_replicas=eligible,
-    )
-
-
-def _led_by(partition: PartitionRecord, node_id: int, live: Liveness) -> PartitionRecord:
-    return replace(
-        partition,
-        leader=node_id,
-        leader_epoch=partition.leader_epoch + 1,
-        partition_epoch=partition.partition_epoch + 1,
-        leader_broker_epoch=live.epoch_of(node_id),
+        after,
+        leader_epoch=before.leader_epoch + has_another_leader,
+        partition_epoch=before.partition_epoch + 1,
     )
 
 

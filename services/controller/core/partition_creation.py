@@ -14,14 +14,13 @@ from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, Partitio
 from barnabas.cluster.messages import CreatePartitionsRequest, CreatePartitionsResult, NewPartitions
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage
+from services.controller.core.partition_changes import Liveness
 from services.controller.core.placement import (
     EXCESSIVE,
     PARTITIONS_MAX,
+    Placement,
     Refused,
-    check_assignment,
-    count_replicas,
-    first_states,
-    spread,
+    replication_factor_of,
 )
 from services.controller.core.writes import Step, Write, pack, put, written
 
@@ -35,10 +34,10 @@ class PartitionCreation:
     steps: list[Step] = field(default_factory=list)
 
 
-def create_partitions(image: ControllerImage, request: CreatePartitionsRequest) -> PartitionCreation:
+def create_partitions(image: ControllerImage, request: CreatePartitionsRequest, live: Liveness) -> PartitionCreation:
     """Decide about every topic of the request."""
     creation = PartitionCreation()
-    replica_counts = count_replicas(image)
+    placement = Placement(image, live)
     occurrences = Counter(asked.topic for asked in request.topics)
     excessive = sum(_added(image, asked) for asked in request.topics) > PARTITIONS_MAX
     for asked in request.topics:
@@ -52,7 +51,7 @@ def create_partitions(image: ControllerImage, request: CreatePartitionsRequest) 
             _check_count(topic, asked)
             if excessive:
                 raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
-            nodes = _place(image, topic, asked, replica_counts)
+            added = _place(image, topic, asked, placement)
         except Refused as refused:
             creation.results.append(CreatePartitionsResult(refused.error_code, refused.message))
             creation.topic_ids.append(b"")
@@ -60,7 +59,7 @@ def create_partitions(image: ControllerImage, request: CreatePartitionsRequest) 
         creation.results.append(CreatePartitionsResult(ErrorCode.NONE))
         creation.topic_ids.append(topic.topic_id)
         if not request.validate_only:
-            creation.steps += _steps(image, topic, first_states(image, nodes, replica_counts))
+            creation.steps += _steps(image, topic, added)
     return creation
 
 
@@ -81,21 +80,20 @@ def _check_count(topic: TopicRecord, asked: NewPartitions) -> None:
 
 
 def _place(
-    image: ControllerImage, topic: TopicRecord, asked: NewPartitions, replica_counts: dict[int, int]
-) -> list[int]:
-    """A logstore for each new partition."""
+    image: ControllerImage, topic: TopicRecord, asked: NewPartitions, placement: Placement
+) -> list[PartitionRecord]:
+    """The first state of each new partition."""
     added = asked.count - topic.partitions
+    replication_factor = replication_factor_of(image, topic)
     if not asked.assignments:
-        return spread(added, topic.replication_factor, replica_counts)
+        return placement.place(added, replication_factor)
     if len(asked.assignments) != added:
         message = (
             f"Attempted to add {added} additional partition(s), "
             f"but only {len(asked.assignments)} assignment(s) were specified."
         )
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    for assignment in asked.assignments:
-        check_assignment(image, assignment, topic.replication_factor)
-    return [assignment.broker_ids[0] for assignment in asked.assignments]
+    return [placement.place_by_hand(assignment, replication_factor) for assignment in asked.assignments]
 
 
 def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[PartitionRecord]) -> Iterator[Step]:

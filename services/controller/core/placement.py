@@ -1,16 +1,15 @@
-"""Where replicas go: by hand, checked as Kafka's ReplicationControlManager does, or spread by us.
-
-Replication factors above 1 are refused until logstores replicate.
-"""
+"""Where replicas go: by hand, checked as Kafka's ReplicationControlManager does, or spread by us."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.keys import PartitionRecord, TopicRecord
 from barnabas.cluster.messages import Assignment
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage
+from services.controller.core.partition_changes import Liveness, first_state
+from services.controller.core.replica_spread import ReplicaSpread
 
 # Of one request (Kafka's MAX_PARTITIONS_PER_BATCH).
 PARTITIONS_MAX = 10_000
@@ -26,86 +25,88 @@ class Refused(Exception):  # noqa: N818  (a value on its way to the one place th
         self.message = message
 
 
-def count_replicas(image: ControllerImage) -> dict[int, int]:
-    """How many replicas each live logstore has."""
-    counts = dict.fromkeys(sorted(image.logstores), 0)
-    for topic_id in image.chunks:
-        for _, partition in image.partitions(topic_id):
-            for node_id in partition.replicas:
-                if node_id in counts:
-                    counts[node_id] += 1
-    return counts
+class Placement:
+    """Of one request: every partition that is placed counts for the next one."""
+
+    def __init__(self, image: ControllerImage, live: Liveness) -> None:
+        self._image = image
+        self._live = live
+        racks = {
+            node_id: registered.record.rack
+            for node_id, registered in sorted(image.logstores.items())
+            if live.is_live(node_id)
+        }
+        # They may take replicas where there are too few others, as Kafka's fenced brokers do.
+        self._others = sorted(image.known_node_ids().difference(racks))
+        self._spread = ReplicaSpread(racks)
+        for topic_id in image.chunks:
+            for _, partition in image.partitions(topic_id):
+                self._spread.count(partition.replicas)
+
+    def place(self, partitions: int, replication_factor: int) -> list[PartitionRecord]:
+        """New partitions on live logstores, and on others only where those are too few. Raises Refused."""
+        live, others = len(self._spread.racks), self._others
+        if live == 0 or replication_factor > live + len(others):
+            why = (
+                "All brokers are currently fenced."
+                if live == 0
+                else f"The target replication factor of {replication_factor} cannot be reached because only "
+                f"{live + len(others)} broker(s) are registered."
+            )
+            message = f"Unable to replicate the partition {replication_factor} time(s): {why}"
+            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+        placed = []
+        for _ in range(partitions):
+            replicas = self._spread.place(min(replication_factor, live))
+            state = first_state((*replicas, *others[: replication_factor - len(replicas)]), self._live)
+            assert state is not None, "the first replica is live"
+            placed.append(state)
+        return placed
+
+    def place_by_hand(self, assignment: Assignment, replication_factor: int) -> PartitionRecord:
+        """Raises Refused."""
+        check_replicas(self._image, assignment.broker_ids, replication_factor)
+        state = first_state(assignment.broker_ids, self._live)
+        if state is None:
+            message = (
+                f"All brokers specified in the manual partition assignment for partition {assignment.partition} "
+                "are fenced or in controlled shutdown."
+            )
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+        self._spread.count(state.replicas)
+        return state
 
 
-def first_states(image: ControllerImage, nodes: Sequence[int], replica_counts: dict[int, int]) -> list[PartitionRecord]:
-    """New partitions on these live logstores, one each, which lead them; `replica_counts` counts them from now on."""
-    for node_id in nodes:
-        replica_counts[node_id] += 1
-    return [
-        PartitionRecord(
-            leader=node_id,
-            leader_epoch=0,
-            partition_epoch=0,
-            replicas=(node_id,),
-            in_sync_replicas=(node_id,),
-            leader_broker_epoch=image.logstores[node_id].epoch,
-        )
-        for node_id in nodes
-    ]
+def replication_factor_of(image: ControllerImage, topic: TopicRecord) -> int:
+    """Of its first partition, as in Kafka; what it is on the way to, where it moves. Moves can have changed it."""
+    for _, partition in image.partitions(topic.topic_id):
+        return len(partition.replicas) - len(partition.removing_replicas)
+    return topic.replication_factor
 
 
-def check_assignment(image: ControllerImage, assignment: Assignment, replication_factor: int) -> None:
-    """Raises Refused."""
-    broker_ids = assignment.broker_ids
-    problem = _assignment_problem(image, broker_ids, replication_factor)
+def check_replicas(image: ControllerImage, broker_ids: Sequence[int], replication_factor: int | None = None) -> None:
+    """Of one partition, assigned by hand. Raises Refused."""
+    problem = _problem(image, broker_ids, replication_factor)
     if problem is not None:
         message = f"The manual partition assignment includes {problem}"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    if len(broker_ids) > 1:
-        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, _NO_REPLICATION)
-    if not any(broker_id in image.logstores for broker_id in broker_ids):
-        message = (
-            f"All brokers specified in the manual partition assignment for partition {assignment.partition} "
-            "are fenced or in controlled shutdown."
-        )
-        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _assignment_problem(image: ControllerImage, broker_ids: Sequence[int], replication_factor: int) -> str | None:
+def _problem(image: ControllerImage, broker_ids: Sequence[int], replication_factor: int | None) -> str | None:
     if not broker_ids:
         return "an empty replica list."
     known = image.known_node_ids()
-    for position, broker_id in enumerate(sorted(broker_ids)):
+    ascending = sorted(broker_ids)
+    for position, broker_id in enumerate(ascending):
         if broker_id < 0:
             return f"an invalid broker id {broker_id}."
-        if position and sorted(broker_ids)[position - 1] == broker_id:
+        if position and ascending[position - 1] == broker_id:
             return f"the broker {broker_id} more than once."
         if broker_id not in known:
             return f"broker {broker_id}, but no such broker is registered."
-    if len(broker_ids) != replication_factor:
+    if replication_factor is not None and len(broker_ids) != replication_factor:
         return (
             f"a partition with {len(broker_ids)} replica(s), but this is not consistent with previous partitions, "
             f"which have {replication_factor} replica(s)."
         )
     return None
-
-
-_NO_REPLICATION = "Replication factors larger than 1 are not supported yet: logstores do not replicate."
-
-
-def spread(partitions: int, replication_factor: int, replica_counts: dict[int, int]) -> list[int]:
-    """Round robin over the live logstores, from the one with the fewest replicas."""
-    live = len(replica_counts)
-    if replication_factor > live:
-        why = (
-            "All brokers are currently fenced."
-            if live == 0
-            else f"The target replication factor of {replication_factor} cannot be reached because only {live} "
-            "broker(s) are registered."
-        )
-        message = f"Unable to replicate the partition {replication_factor} time(s): {why}"
-        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    if replication_factor > 1:
-        raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, _NO_REPLICATION)
-    order = sorted(replica_counts, key=lambda node_id: (replica_counts[node_id], node_id))
-    return [order[partition % live] for partition in range(partitions)]

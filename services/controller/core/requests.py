@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from barnabas.cluster.keys import ProducerIdsRecord
@@ -13,31 +13,39 @@ from barnabas.cluster.messages import (
     AllocateProducerIdsResponse,
     AlterConfigsRequest,
     AlterConfigsResponse,
-    AlterConfigsResult,
+    AlterReassignmentsRequest,
+    AlterReassignmentsResponse,
+    ClusterRequest,
+    ClusterResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    CreatePartitionsResult,
-    CreateTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
-    DeleteTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    MembershipRequest,
-    MembershipResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
 )
 from barnabas.wire.errors import ErrorCode
+from services.controller.core.chunk_changes import PartitionKey
 from services.controller.core.config_changes import alter_configs
 from services.controller.core.control_links import ControlLinks
 from services.controller.core.effects import Effect, Reject, Respond
+from services.controller.core.elections_on_demand import LeadersOnDemand
 from services.controller.core.image import ControllerImage
+from services.controller.core.liveness import LogstoreLiveness
+from services.controller.core.min_isr_changes import MinInsyncReplicasChanges
 from services.controller.core.partition_creation import create_partitions
+from services.controller.core.reassignments import Reassignments
+from services.controller.core.request_answers import at_revision, not_done, timed_out
 from services.controller.core.subscriptions import Subscriptions
-from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
+from services.controller.core.topic_creation import TopicDefaults, create_topics
 from services.controller.core.topic_deletion import delete_topics
+from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import Step, Write, pack, put, written
 
 PRODUCER_ID_BLOCK = 1000
+_EVERY_PARTITION = -1
 _ALLOCATE_TIMEOUT_MS = 5000
 # Unwritten and unanswered ones together: more come than etcd takes, and each that waits costs memory and a look per
 # turn. An answer at once that clients retry is better than one that is late for everybody.
@@ -50,9 +58,9 @@ class Waiting:
 
     request_id: int
     deadline_ms: int
-    response: MembershipResponse
-    # Topics whose leaders have to lead them, by the position of their result; b"" where there is none.
-    created_topic_ids: list[bytes] = field(default_factory=list)
+    response: ClusterResponse
+    # By the position of the result: the partition whose leader has to lead it, or _EVERY_PARTITION of a topic.
+    must_be_led: list[PartitionKey | None] = field(default_factory=list)
     # All that are up, be it for their own partitions or to describe those of others.
     logstores_must_know: bool = False
     gateways_must_know: bool = True
@@ -78,20 +86,26 @@ class Requests:
         new_topic_id: Callable[[], bytes],
         links: ControlLinks,
         subscriptions: Subscriptions,
+        liveness: LogstoreLiveness,
+        rules: TopicRulesTable,
     ) -> None:
         self._image = image
         self._defaults = defaults
         self._new_topic_id = new_topic_id
         self._links = links
         self._subscriptions = subscriptions
-        self._queue: deque[tuple[int, MembershipRequest, int]] = deque()
+        self._liveness = liveness
+        self._leaders = LeadersOnDemand(image, liveness, rules)
+        self._reassignments = Reassignments(image, liveness, rules)
+        self._min_isr_changes = MinInsyncReplicasChanges(image, links, rules)
+        self._queue: deque[tuple[int, ClusterRequest, int]] = deque()
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
 
-    def add(self, request_id: int, request: MembershipRequest, now_ms: int) -> list[Effect]:
+    def add(self, request_id: int, request: ClusterRequest, now_ms: int) -> list[Effect]:
         """Take it up, or answer at once that it was not done."""
         if len(self._queue) + len(self._waiting) >= REQUESTS_MAX:
-            return [Respond(request_id, _not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
+            return [Respond(request_id, not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
         timeout_ms = _ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
         self._queue.append((request_id, request, now_ms + max(0, timeout_ms)))
         return []
@@ -99,39 +113,50 @@ class Requests:
     def next_step(self) -> tuple[list[Write], list[Effect]]:
         """What to write next for requests, none when there is nothing; and answers that need no writing."""
         effects: list[Effect] = []
-        while self._job is None and self._queue:
-            request_id, request, deadline_ms = self._queue.popleft()
-            waiting, steps = self._decide(request_id, request, deadline_ms)
-            if steps:
+        while self._job is not None or self._queue:
+            if self._job is None:
+                request_id, request, deadline_ms = self._queue.popleft()
+                waiting, steps = self._decide(request_id, request, deadline_ms)
+                if not steps:
+                    effects.append(Respond(request_id, waiting.response))
+                    continue
                 self._job = _Job(deque(steps), waiting)
                 self._waiting[request_id] = waiting
-            else:
-                effects.append(Respond(request_id, waiting.response))
-        return (self._job.steps[0]() if self._job is not None else []), effects
+            writes = self._job.steps[0]()
+            if writes:
+                return writes, effects
+            # What it was to change has become so, or is gone, since it was decided.
+            self.on_step_committed()
+        return [], effects
 
-    def on_step_committed(self) -> None:
+    def on_step_committed(self) -> list[Effect]:
+        """Nobody is answered yet: what is written has to be known, too."""
         job = self._job
         assert job is not None
         job.steps.popleft()
         if not job.steps:
-            job.waiting.revision = self._image.revision
+            job.waiting.revision = self._subscriptions.published_revision
             self._job = None
+            self._min_isr_changes.committed(job.waiting.revision)
+        return []
 
     def answers(self, now_ms: int) -> list[Effect]:
         """Answers to everything that has become true, or whose time is over."""
         effects: list[Effect] = []
+        self._min_isr_changes.settle()
         for waiting in list(self._waiting.values()):
             if self._fulfilled(waiting):
-                effects.append(Respond(waiting.request_id, _at_revision(waiting.response, waiting.revision)))
+                effects.append(Respond(waiting.request_id, at_revision(waiting.response, waiting.revision)))
             elif now_ms >= waiting.deadline_ms:
-                effects.append(Respond(waiting.request_id, self._timed_out(waiting)))
+                are_led = [self._is_led(key, waiting.revision) for key in waiting.must_be_led]
+                effects.append(Respond(waiting.request_id, timed_out(waiting.response, waiting.revision, are_led)))
             else:
                 continue
             del self._waiting[waiting.request_id]
         expired = [each for each in self._queue if now_ms >= each[2]]
         for each in expired:
             self._queue.remove(each)
-            effects.append(Respond(each[0], _not_done(each[1], ErrorCode.REQUEST_TIMED_OUT.message)))
+            effects.append(Respond(each[0], not_done(each[1], ErrorCode.REQUEST_TIMED_OUT.message)))
         return effects
 
     def abandon(self) -> list[Effect]:
@@ -141,6 +166,7 @@ class Requests:
         self._queue.clear()
         self._waiting.clear()
         self._job = None
+        self._min_isr_changes.abandon()
         return effects
 
     def due_ms(self) -> int | None:
@@ -148,16 +174,16 @@ class Requests:
         deadlines = [each.deadline_ms for each in self._waiting.values()] + [each[2] for each in self._queue]
         return min(deadlines, default=None)
 
-    def _decide(self, request_id: int, request: MembershipRequest, deadline_ms: int) -> tuple[Waiting, list[Step]]:
-        image = self._image
+    def _decide(self, request_id: int, request: ClusterRequest, deadline_ms: int) -> tuple[Waiting, list[Step]]:
+        image, live = self._image, self._liveness.current()
         # Where nothing is written: the gateway waits for this one, and must not wait for one that it is never told.
         known_revision = self._subscriptions.published_revision
         match request:
             case CreateTopicsRequest():
-                creation = create_topics(image, request, self._defaults, self._new_topic_id)
-                created = [topic.topic_id for topic in creation.created]
+                creation = create_topics(image, request, self._defaults, self._new_topic_id, live)
+                ids = [b"" if request.validate_only or each.error_code else each.topic_id for each in creation.results]
                 response = CreateTopicsResponse(creation.results, known_revision)
-                return Waiting(request_id, deadline_ms, response, created), _fixed(creation.writes)
+                return Waiting(request_id, deadline_ms, response, _whole(ids)), _fixed(creation.writes)
             case DeleteTopicsRequest():
                 deletion = delete_topics(image, request)
                 return (
@@ -172,11 +198,19 @@ class Requests:
                     AlterConfigsResponse(changes.results, known_revision),
                     logstores_must_know=True,
                 )
-                return waiting, changes.steps
+                return waiting, [*self._min_isr_changes.begin(changes.min_isr_topic_ids), *changes.steps]
             case CreatePartitionsRequest():
-                growth = create_partitions(image, request)
+                growth = create_partitions(image, request, live)
                 answer = CreatePartitionsResponse(growth.results, known_revision)
-                return Waiting(request_id, deadline_ms, answer, growth.topic_ids), growth.steps
+                return Waiting(request_id, deadline_ms, answer, _whole(growth.topic_ids)), growth.steps
+            case ElectLeadersRequest():
+                elections = self._leaders.elect(request)
+                elected = ElectLeadersResponse(elections.results, known_revision)
+                return Waiting(request_id, deadline_ms, elected, elections.elected), elections.steps
+            case AlterReassignmentsRequest():
+                moves = self._reassignments.alter(request)
+                moved = AlterReassignmentsResponse(moves.results, known_revision)
+                return Waiting(request_id, deadline_ms, moved), moves.steps
             case AllocateProducerIdsRequest():
                 first = image.next_producer_id
                 block = AllocateProducerIdsResponse(ErrorCode.NONE, first, PRODUCER_ID_BLOCK)
@@ -194,80 +228,24 @@ class Requests:
             return False
         if waiting.logstores_must_know and not self._links.logstores_know(revision):
             return False
-        return all(self._links.leaders_know(topic_id, revision) for topic_id in waiting.created_topic_ids if topic_id)
+        return all(self._is_led(key, revision) for key in waiting.must_be_led)
 
-    def _timed_out(self, waiting: Waiting) -> MembershipResponse:
-        """What is not true by the deadline, and may become so, has timed out; a gateway behind does not count."""
-        response = waiting.response
-        code = ErrorCode.REQUEST_TIMED_OUT
-        match response:
-            case CreateTopicsResponse():
-                created = [
-                    replace(result, error_code=code, error_message=code.message)
-                    if result.error_code == ErrorCode.NONE and not self._led(result.topic_id, waiting.revision)
-                    else result
-                    for result in response.results
-                ]
-                return CreateTopicsResponse(created, waiting.revision)
-            case DeleteTopicsResponse():
-                deleted = [
-                    replace(result, error_code=code, error_message=code.message)
-                    if result.error_code == ErrorCode.NONE and waiting.revision < 0
-                    else result
-                    for result in response.results
-                ]
-                return DeleteTopicsResponse(deleted, waiting.revision)
-            case AlterConfigsResponse():
-                # A logstore that has not heard of it yet will: that is no reason to call what is done undone.
-                altered = [
-                    AlterConfigsResult(code, code.message)
-                    if result.error_code == ErrorCode.NONE and waiting.revision < 0
-                    else result
-                    for result in response.results
-                ]
-                return AlterConfigsResponse(altered, waiting.revision)
-            case CreatePartitionsResponse():
-                grown = [
-                    CreatePartitionsResult(code, code.message)
-                    if result.error_code == ErrorCode.NONE and not self._led(topic_id, waiting.revision)
-                    else result
-                    for result, topic_id in zip(response.results, waiting.created_topic_ids, strict=True)
-                ]
-                return CreatePartitionsResponse(grown, waiting.revision)
-            case AllocateProducerIdsResponse():
-                return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
-            case _:
-                assert_never(response)
+    def _is_led(self, key: PartitionKey | None, revision: int) -> bool:
+        if key is None:
+            return True
+        topic_id, partition = key
+        if partition == _EVERY_PARTITION:
+            return revision >= 0 and self._links.leaders_know(topic_id, revision)
+        return revision >= 0 and self._links.leader_knows(topic_id, partition, revision)
 
-    def _led(self, topic_id: bytes, revision: int) -> bool:
-        return revision >= 0 and self._links.leaders_know(topic_id, revision)
+    def balance(self, imbalance_percentage: int) -> list[Step]:
+        """Elections that nobody has asked for."""
+        return self._leaders.balance(imbalance_percentage)
+
+
+def _whole(topic_ids: list[bytes]) -> list[PartitionKey | None]:
+    return [(topic_id, _EVERY_PARTITION) if topic_id else None for topic_id in topic_ids]
 
 
 def _fixed(writes: list[Write]) -> list[Step]:
     return [written(txn) for txn in pack(writes)]
-
-
-def _at_revision(response: MembershipResponse, revision: int) -> MembershipResponse:
-    if isinstance(response, AllocateProducerIdsResponse):
-        return response
-    return replace(response, revision=revision)
-
-
-def _not_done(request: MembershipRequest, why: str) -> MembershipResponse:
-    """The answer to a request that was not begun: it has certainly changed nothing."""
-    code = ErrorCode.REQUEST_TIMED_OUT
-    match request:
-        case CreateTopicsRequest():
-            not_created = [CreateTopicResult(each.topic, NO_TOPIC_ID, code, why) for each in request.topics]
-            return CreateTopicsResponse(not_created, revision=-1)
-        case DeleteTopicsRequest():
-            not_deleted = [DeleteTopicResult(each.topic, each.topic_id, code, why) for each in request.topics]
-            return DeleteTopicsResponse(not_deleted, revision=-1)
-        case AlterConfigsRequest():
-            return AlterConfigsResponse([AlterConfigsResult(code, why) for _ in request.resources], revision=-1)
-        case CreatePartitionsRequest():
-            return CreatePartitionsResponse([CreatePartitionsResult(code, why) for _ in request.topics], revision=-1)
-        case AllocateProducerIdsRequest():
-            return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
-        case _:
-            assert_never(request)

@@ -14,15 +14,8 @@ from barnabas.cluster.messages import CreateTopicResult, CreateTopicsRequest, Ne
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage, collision_name
-from services.controller.core.placement import (
-    EXCESSIVE,
-    PARTITIONS_MAX,
-    Refused,
-    check_assignment,
-    count_replicas,
-    first_states,
-    spread,
-)
+from services.controller.core.partition_changes import Liveness
+from services.controller.core.placement import EXCESSIVE, PARTITIONS_MAX, Placement, Refused
 from services.controller.core.writes import Write, put
 
 TOPIC_NAME_LENGTH_MAX = 249
@@ -53,11 +46,15 @@ class TopicCreation:
 
 
 def create_topics(
-    image: ControllerImage, request: CreateTopicsRequest, defaults: TopicDefaults, new_topic_id: Callable[[], bytes]
+    image: ControllerImage,
+    request: CreateTopicsRequest,
+    defaults: TopicDefaults,
+    new_topic_id: Callable[[], bytes],
+    live: Liveness,
 ) -> TopicCreation:
     """Decide about every topic of the request, against the image and the topics before it in the request."""
     creation = TopicCreation()
-    replica_counts = count_replicas(image)
+    placement = Placement(image, live)
     occurrences = Counter(topic.topic for topic in request.topics)
     # By collision name: what this request adds to the image.
     added: dict[str, str] = {}
@@ -69,7 +66,7 @@ def create_topics(
             _check_name(image, topic, added)
             if excessive:
                 raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
-            partitions = _assign(image, asked, defaults, replica_counts)
+            partitions = _assign(asked, defaults, placement)
             config = TopicConfig.from_overrides(asked.configs)
             if isinstance(config, str):
                 raise Refused(ErrorCode.INVALID_CONFIG, config)
@@ -134,34 +131,30 @@ def topic_name_problem(topic: str) -> str | None:
     return None
 
 
-def _assign(
-    image: ControllerImage, topic: NewTopic, defaults: TopicDefaults, replica_counts: dict[int, int]
-) -> list[PartitionRecord]:
+def _assign(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> list[PartitionRecord]:
     """The first state of every partition, each with a live leader."""
-    nodes = _assigned_by_hand(image, topic) if topic.assignments else _spread(topic, defaults, replica_counts)
-    return first_states(image, nodes, replica_counts)
+    return _assigned_by_hand(topic, placement) if topic.assignments else _spread(topic, defaults, placement)
 
 
-def _assigned_by_hand(image: ControllerImage, topic: NewTopic) -> list[int]:
+def _assigned_by_hand(topic: NewTopic, placement: Placement) -> list[PartitionRecord]:
     for value, name in ((topic.replication_factor, "replication factor"), (topic.partitions, "numPartitions")):
         if value != -1:
             message = f"A manual partition assignment was specified, but {name} was not set to -1."
             raise Refused(ErrorCode.INVALID_REQUEST, message)
-    assigned: dict[int, int] = {}
+    assigned: dict[int, PartitionRecord] = {}
     replication_factor = len(topic.assignments[0].broker_ids)
     for assignment in topic.assignments:
         if assignment.partition in assigned:
             message = f"Found multiple manual partition assignments for partition {assignment.partition}"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        check_assignment(image, assignment, replication_factor)
-        assigned[assignment.partition] = assignment.broker_ids[0]
+        assigned[assignment.partition] = placement.place_by_hand(assignment, replication_factor)
     if any(partition not in assigned for partition in range(len(assigned))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return [assigned[partition] for partition in range(len(assigned))]
 
 
-def _spread(topic: NewTopic, defaults: TopicDefaults, replica_counts: dict[int, int]) -> list[int]:
+def _spread(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> list[PartitionRecord]:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -170,7 +163,7 @@ def _spread(topic: NewTopic, defaults: TopicDefaults, replica_counts: dict[int, 
         raise Refused(ErrorCode.INVALID_PARTITIONS, message)
     replication_factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     partitions = defaults.partitions if topic.partitions == -1 else topic.partitions
-    return spread(partitions, replication_factor, replica_counts)
+    return placement.place(partitions, replication_factor)
 
 
 def _unused_topic_id(image: ControllerImage, new_topic_id: Callable[[], bytes]) -> bytes:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.runtime.etcd import EtcdConfig
+from services.controller.core.settings import ElectionSettings
 
 
 class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
@@ -21,8 +22,23 @@ class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=2000, le=600_000)] = 6000
     default_replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1
     num_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
+    # For topics without their own; the same as the logstores' (a lower one costs candidates, a higher one is unsafe).
+    min_insync_replicas: Annotated[int, msgspec.Meta(ge=1)] = 1
+    unclean_leader_election_enable: bool = False
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: Annotated[int, msgspec.Meta(ge=1)] = 300
+    leader_imbalance_per_broker_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "json"
+
+    def election_settings(self) -> ElectionSettings:
+        return ElectionSettings(
+            self.min_insync_replicas,
+            self.unclean_leader_election_enable,
+            self.auto_leader_rebalance_enable,
+            self.leader_imbalance_check_interval_seconds * 1000,
+            self.leader_imbalance_per_broker_percentage,
+        )
 
     @property
     def advertised_address(self) -> str:

@@ -1,4 +1,4 @@
-"""The Membership service: what gateways and purgatory pods ask of the active controller."""
+"""The Membership service: what gateways, purgatory pods and logstores ask of the active controller."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AlterConfigsRequest,
+    AlterPartitionRequest,
+    AlterReassignmentsRequest,
+    ControlledShutdownRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    ElectLeadersRequest,
     MembershipRequest,
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
@@ -38,6 +42,14 @@ def add_membership(server: grpc.aio.Server, driver: Driver) -> None:
         "AlterConfigs": _unary(driver, AlterConfigsRequest, pb.AlterConfigsRequest, pb.AlterConfigsResponse),
         "CreatePartitions": _unary(
             driver, CreatePartitionsRequest, pb.CreatePartitionsRequest, pb.CreatePartitionsResponse
+        ),
+        "AlterPartition": _unary(driver, AlterPartitionRequest, pb.AlterPartitionRequest, pb.AlterPartitionResponse),
+        "ElectLeaders": _unary(driver, ElectLeadersRequest, pb.ElectLeadersRequest, pb.ElectLeadersResponse),
+        "AlterReassignments": _unary(
+            driver, AlterReassignmentsRequest, pb.AlterReassignmentsRequest, pb.AlterReassignmentsResponse
+        ),
+        "ControlledShutdown": _unary(
+            driver, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse
         ),
         "AllocateProducerIds": _unary(
             driver, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.channel.messages import ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
-from barnabas.cluster.messages import MembershipRequest, MembershipResponse
+from barnabas.cluster.messages import ClusterRequest, ClusterResponse
 from barnabas.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from services.gateway.core.conversions import Conversion
 
-ControllerRequest: TypeAlias = MembershipRequest
-ControllerAnswer: TypeAlias = MembershipResponse
+ControllerRequest: TypeAlias = ClusterRequest
+ControllerAnswer: TypeAlias = ClusterResponse
 
 
 @dataclass(slots=True, frozen=True)

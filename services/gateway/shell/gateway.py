@@ -12,9 +12,11 @@ from barnabas.cluster.messages import (
     ALL_BROKERS,
     AllocateProducerIdsRequest,
     AlterConfigsRequest,
+    AlterReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    ElectLeadersRequest,
     UpdateMetadata,
 )
 from barnabas.runtime.clock import monotonic_ms
@@ -163,6 +165,10 @@ class Gateway:
                 return await self._membership.alter_configs(request)
             case CreatePartitionsRequest():
                 return await self._membership.create_partitions(request)
+            case ElectLeadersRequest():
+                return await self._membership.elect_leaders(request)
+            case AlterReassignmentsRequest():
+                return await self._membership.alter_reassignments(request)
             case AllocateProducerIdsRequest():
                 return await self._membership.allocate_producer_ids(request)
             case unknown:

@@ -24,12 +24,16 @@ from barnabas.cluster.messages import (
     AllocateProducerIdsResponse,
     AlterConfigsRequest,
     AlterConfigsResponse,
+    AlterReassignmentsRequest,
+    AlterReassignmentsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     UpdateMetadata,
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
@@ -71,6 +75,8 @@ _REQUESTS: Final[tuple[tuple[type[ControllerRequest], type[Message]], ...]] = (
     (AllocateProducerIdsRequest, membership_pb2.AllocateProducerIdsRequest),
     (AlterConfigsRequest, membership_pb2.AlterConfigsRequest),
     (CreatePartitionsRequest, membership_pb2.CreatePartitionsRequest),
+    (ElectLeadersRequest, membership_pb2.ElectLeadersRequest),
+    (AlterReassignmentsRequest, membership_pb2.AlterReassignmentsRequest),
 )
 _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (CreateTopicsResponse, membership_pb2.CreateTopicsResponse),
@@ -78,6 +84,8 @@ _ANSWERS: Final[tuple[tuple[type[ControllerAnswer], type[Message]], ...]] = (
     (AllocateProducerIdsResponse, membership_pb2.AllocateProducerIdsResponse),
     (AlterConfigsResponse, membership_pb2.AlterConfigsResponse),
     (CreatePartitionsResponse, membership_pb2.CreatePartitionsResponse),
+    (ElectLeadersResponse, membership_pb2.ElectLeadersResponse),
+    (AlterReassignmentsResponse, membership_pb2.AlterReassignmentsResponse),
 )
 _NO_ANSWER: Final = 0xFF
 

@@ -16,7 +16,7 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
-from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, Purgatory, UpdateMetadata
+from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
 from barnabas.runtime.compression import CODECS
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
 from services.gateway.core.conversions import Conversion
@@ -101,6 +101,7 @@ class GatewayNode(Process):
         self.turn_soon()
 
     def _answered(self, call_id: int, answer: Answer | None) -> None:
+        assert answer is None or isinstance(answer, ClusterResponse), "only logstores ask for more"
         self.running.controller_answered(call_id, answer, self.now_ms)
         self.turn_soon()
 

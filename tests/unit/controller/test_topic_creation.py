@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.cluster.messages import Assignment, CreateTopicResult, NewTopic
 from barnabas.wire.errors import ErrorCode
+from services.controller.core.partition_changes import Liveness
 from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
 from tests.unit.controller.cluster import Cluster, ControllerNode, create, created
 
@@ -26,7 +27,8 @@ def a_controller(logstores: int = 3) -> ControllerNode:
 def decide(controller: ControllerNode, *topics: NewTopic, defaults: TopicDefaults | None = None) -> CreateTopicResult:
     """The result of the last of the topics."""
     image, new_topic_id = controller.core.image, controller.cluster.new_topic_id
-    return create_topics(image, create(*topics), defaults or TopicDefaults(), new_topic_id).results[-1]
+    live = Liveness({node_id: each.epoch for node_id, each in image.logstores.items()})
+    return create_topics(image, create(*topics), defaults or TopicDefaults(), new_topic_id, live).results[-1]
 
 
 def by_hand(*broker_ids: list[int], topic: str = "events") -> NewTopic:
@@ -99,8 +101,8 @@ def test_fewer_than_one_partition_is_refused(partitions: int) -> None:
     assert result.error_code == ErrorCode.INVALID_PARTITIONS
 
 
-@pytest.mark.parametrize("replication_factor", [0, -2, 2, 4])
-def test_replication_factors_other_than_one_are_refused(replication_factor: int) -> None:
+@pytest.mark.parametrize("replication_factor", [0, -2, 4])
+def test_replication_factors_that_cannot_be_are_refused(replication_factor: int) -> None:
     result = decide(a_controller(), NewTopic("events", 1, replication_factor))
     assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
@@ -175,7 +177,12 @@ def test_an_assignment_by_hand_is_followed() -> None:
         (by_hand([-1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "includes an invalid broker id -1."),
         (by_hand([1, 1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "includes the broker 1 more than once."),
         (by_hand([9]), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "includes broker 9, but no such broker is registered."),
-        (by_hand([1, 2]), ErrorCode.INVALID_REPLICATION_FACTOR, "logstores do not replicate."),
+        (
+            by_hand([1, 2], [3]),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "a partition with 1 replica(s), but this is not consistent with previous partitions, "
+            "which have 2 replica(s).",
+        ),
         (
             NewTopic("events", -1, -1, [Assignment(0, [1]), Assignment(0, [2])]),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -219,7 +226,7 @@ def test_reserved_topic_ids_are_never_given() -> None:
     controller = a_controller()
     ids = iter([bytes(16), bytes(15) + b"\x01", b"\x07" * 16])
     creation = create_topics(
-        controller.core.image, create(NewTopic("events", 1, 1)), TopicDefaults(), lambda: next(ids)
+        controller.core.image, create(NewTopic("events", 1, 1)), TopicDefaults(), lambda: next(ids), Liveness({1: 1})
     )
     assert creation.results[0].topic_id == b"\x07" * 16
 

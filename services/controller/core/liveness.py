@@ -1,0 +1,66 @@
+"""Who of the logstores may lead: registered, not about to stop, and not under suspicion of having lost records.
+
+A logstore whose last stop may have cost it records (`may_lack_records`, correctness rule 15) says so when it registers
+again. Until its partitions have been looked through it counts as gone, so that the elections take it out of every ISR
+in which somebody else knows more; then its member record is given the epoch of the registration, which ends the
+suspicion. In that order, so that whoever takes over in between looks through them again.
+"""
+
+from __future__ import annotations
+
+from barnabas.cluster.keys import MemberRecord, Role, registration_addresses
+from services.controller.core.image import ControllerImage
+from services.controller.core.partition_changes import Liveness
+from services.controller.core.writes import Write, put
+
+
+class LogstoreLiveness:
+    def __init__(self, image: ControllerImage) -> None:
+        self._image = image
+        # By node: the registration that is about to end.
+        self._stopping: dict[int, int] = {}
+
+    def stop(self, node_id: int, broker_epoch: int) -> None:
+        """From now on, until another registration of the node, it is no candidate."""
+        self._stopping[node_id] = broker_epoch
+
+    def forget_stops(self) -> None:
+        self._stopping.clear()
+
+    def current(self) -> Liveness:
+        registered = self._image.logstores
+        stopping = [
+            node_id
+            for node_id, broker_epoch in self._stopping.items()
+            if node_id in registered and registered[node_id].epoch == broker_epoch
+        ]
+        return Liveness(
+            {node_id: each.epoch for node_id, each in registered.items()}, frozenset(stopping), self._suspect()
+        )
+
+    def _suspect(self) -> frozenset[int]:
+        image = self._image
+        return frozenset(
+            [
+                node_id
+                for node_id, each in image.logstores.items()
+                if each.record.may_lack_records and _looked_through_epoch(image, node_id) != each.epoch
+            ]
+        )
+
+    def end_suspicion(self) -> list[Write]:
+        """Once elections have nothing to do: for those whose partitions have been looked through by that."""
+        image = self._image
+        writes = []
+        for node_id in sorted(self._suspect()):
+            registered = image.logstores[node_id]
+            record = MemberRecord(
+                Role.LOGSTORE, str(node_id), registration_addresses(registered.record), broker_epoch=registered.epoch
+            )
+            writes.append(put(image.keys.member(Role.LOGSTORE, str(node_id)), record))
+        return writes
+
+
+def _looked_through_epoch(image: ControllerImage, node_id: int) -> int:
+    member = image.members.get((Role.LOGSTORE, str(node_id)))
+    return 0 if member is None else member.broker_epoch
