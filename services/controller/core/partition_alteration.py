@@ -3,8 +3,8 @@
 Errors per partition, in the order of the checks: UNKNOWN_TOPIC_ID; NOT_CONTROLLER (the leader knows a later epoch: this
 controller is behind); FENCED_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER; success where the state asked for is there already,
 before INVALID_UPDATE_VERSION, so that a request repeated after a lost answer succeeds; INVALID_REQUEST (an ISR without
-its leader, or of strangers, or one that an unclean leader shares before it has looked at its log); INELIGIBLE_REPLICA (a
-member that is gone, stopping, or registered anew since, KIP-903).
+its leader, or of strangers, or one that an unclean leader shares before it has looked at its log); INELIGIBLE_REPLICA
+(a member that is gone, stopping, or registered anew since, KIP-903).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The rules of KRaft's PartitionChangeBuilder, in small. Every function gives the 
 object where nothing has to change. The epochs are counted in one place (`_committed`): a leader epoch changes when and
 only when the leader does (its restart counts), a partition epoch with every change.
 
-- Who is gone leaves the ISR at once, so that acks=all need not wait for `replica.lag.time.max.ms`. The last member never
-  leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
+- Who is gone leaves the ISR at once, so that acks=all need not wait for `replica.lag.time.max.ms`. The last member
+  never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
 - While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
   together with those that bring it there, still holds every committed record and may lead again: the eligible leader
   replicas of KIP-966.
@@ -244,8 +244,12 @@ def _led_unclean(partition: PartitionRecord, node_id: int, live: Liveness) -> Pa
 
 
 def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
-    """Drop what is to be removed, once every target is in sync and one of them can lead."""
-    if not partition.adding_replicas and not partition.removing_replicas:
+    """Drop what is to be removed, once every target is in sync and one of them can lead.
+
+    Not for a leader that may lack records: what is to be removed may be all that has them.
+    """
+    is_moving = partition.adding_replicas or partition.removing_replicas
+    if not is_moving or partition.leader_recovering:
         return partition
     target = tuple([each for each in partition.replicas if each not in partition.removing_replicas])
     if not set(target) <= set(partition.in_sync_replicas):

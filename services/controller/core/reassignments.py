@@ -1,7 +1,8 @@
 """AlterPartitionReassignments (KIP-455): partitions that move to other replicas, and moves that are taken back.
 
 Rules and messages are those of Kafka's ReplicationControlManager. A move ends by itself, in the change that brings its
-last target into the ISR. Deviation: what an earlier move was adding and a new one is not goes at once, as with ZooKeeper.
+last target into the ISR. Deviation: what an earlier move was adding and a new one is not goes at once, as it did with
+ZooKeeper.
 """
 
 from __future__ import annotations
