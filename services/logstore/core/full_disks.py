@@ -68,8 +68,6 @@ class FullDisks:
     def on_failed(self, effect: StorageEffect, error: DiskError) -> bool:
         """An effect found no room. False: it is none of those that can be done again later."""
         match effect:
-            case TruncateEffect() if effect.cut.is_begun:
-                return False  # What is left of the log nobody knows.
             case WriteEffect() | FlushEffect() | RetireEffect() | TakeBackEffect() | TruncateEffect():
                 if effect.log not in self._replicas.by_log:
                     effect.log.fail(error)

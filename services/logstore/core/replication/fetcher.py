@@ -62,6 +62,8 @@ class FollowedPartition:
     word: tuple[int, int] = (-1, -1)
     cut: tuple[int, bool] = (-1, False)
     """While CUTTING: where, and whether everything goes."""
+    records: memoryview | None = None
+    """What is appended once the log is cut: asked for again it would be before the leader's log start."""
 
 
 class Fetcher:
@@ -92,6 +94,13 @@ class Fetcher:
 
     # --- who is followed ---
 
+    def is_fetching(self, partition: Partition) -> bool:
+        """Under the leader epoch that it has now, and without having come to an end."""
+        followed = self._by_key.get(partition.key)
+        if followed is None or followed.stage is Stage.FAILED:
+            return False
+        return followed.leader_epoch == partition.leader_epoch
+
     def follow(self, partition: Partition) -> None:
         """Fetch this partition from now on, or under another epoch than before."""
         followed = self._by_key.get(partition.key)
@@ -99,11 +108,10 @@ class Fetcher:
             self._next_slot += 1
             followed = FollowedPartition(self._next_slot, partition)
             self._by_key[partition.key] = self._by_slot[followed.slot] = followed
-        elif followed.leader_epoch == partition.leader_epoch and followed.stage is not Stage.FAILED:
-            return
         followed.leader_epoch = partition.leader_epoch
         followed.position = None
         followed.word = (-1, -1)
+        followed.records = None
         # What the log was given under another leader is written first; then its end is one to be told.
         self.move(followed, Stage.TO_TELL if partition.log.writes.is_idle else Stage.WRITING)
 

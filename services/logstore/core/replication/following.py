@@ -68,11 +68,12 @@ class Following:
         follows = partition.online and not partition.is_stopped and leader_id >= 0 and not partition.leading
         if before is not None and (not follows or before != leader_id):
             self.forget(partition)
-        elif before is not None:
-            self._give_up_cut(partition)
         if follows:
             self._leader_of[partition.key] = leader_id
-            self._fetchers.setdefault(leader_id, Fetcher(self._limits)).follow(partition)
+            fetcher = self._fetchers.setdefault(leader_id, Fetcher(self._limits))
+            if not fetcher.is_fetching(partition):
+                self._give_up_cut(partition)
+                fetcher.follow(partition)
 
     def forget(self, partition: Partition) -> None:
         """It is not followed any more, by that leader at least."""
@@ -148,6 +149,7 @@ class Following:
         base_offset = begins_before(records, log.next_offset)
         if base_offset is not None and log.next_offset == log.log_start_offset:
             # The leader's log begins in the midst of a batch: an empty log takes that batch from its begin.
+            followed.records = records
             self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
             return
         problem = append_replicated(log, records, partition.leader_epoch, self.wall_ms)
@@ -207,6 +209,7 @@ class Following:
         log = partition.log
         self._before_cut(partition)
         if log.room.error is not None or not log.truncation.begin(offset):
+            followed.records = None
             fetcher.back_off(followed, self.now_ms)
             return
         followed.cut = (offset, begin_anew)
@@ -249,8 +252,11 @@ class Following:
         if found is None:
             return
         fetcher, followed = found
+        records, followed.records = followed.records, None
         if effect.opened is None:
             fetcher.back_off(followed, self.now_ms)
-            return
-        fetcher.move(followed, Stage.TO_TELL)
-        self._hear(fetcher, followed)
+        elif records is not None:
+            self._append(fetcher, followed, records)
+        else:
+            fetcher.move(followed, Stage.TO_TELL)
+            self._hear(fetcher, followed)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 class Cut(Protocol):
     """Of `truncation`, which knows how logs are opened, as this file can't."""
 
-    is_begun: bool
-
     def run(self, disk: Disk) -> PartitionLog: ...
 
 
