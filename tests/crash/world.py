@@ -279,19 +279,19 @@ class World:
         if self.life is None:
             return
         for partition in self.life.partitions:
+            log = partition.log
+            truth = self.truth_of(log)
+            assert truth is not None
+            if log.log_start_offset > truth.log_start_asked:
+                check_retention(self, truth, log.log_start_offset)
             if not partition.online:
                 continue
-            log = partition.log
             assert log.log_start_offset <= partition.high_watermark <= log.log_end_offset <= log.next_offset, (
                 f"{log.directory}: {log.log_start_offset} {partition.high_watermark} {log.log_end_offset}"
             )
             assert log.recovery_point <= log.log_end_offset, f"{log.directory}: a recovery point past the end"
-            truth = self.truth_of(log)
-            assert truth is not None
             truth.durable_offset = max(truth.durable_offset, log.recovery_point)
             self.appends.follow(truth, log.next_offset)
-            if log.log_start_offset > truth.log_start_asked:
-                check_retention(self, truth, log.log_start_offset)
 
     @property
     def is_disturbed(self) -> bool:
