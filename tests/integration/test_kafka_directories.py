@@ -67,6 +67,13 @@ def _kafka() -> None:
     skip_without_kafka()
 
 
+def create_topic(bootstrap: str) -> None:
+    config = {"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
+    topic = NewTopic(TOPIC, PARTITIONS, 1, config=config)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([topic])[TOPIC].result(timeout=_SECONDS_MAX)
+
+
 def produce(bootstrap: str, seed: int, **settings: Any) -> None:
     """Every codec, keys and values that are null, headers, times that go back, and values large enough for segments."""
     for number, codec in enumerate(CODECS):
@@ -160,9 +167,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningC
     """A cluster that runs again, and two copies of its log directory: shut down cleanly, and killed."""
     root = tmp_path_factory.mktemp("directories")
     with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        config = {"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=config)])[TOPIC].result(timeout=_SECONDS_MAX)
+        create_topic(cluster.bootstrap)
         produce(cluster.bootstrap, 1)
         cluster.down()
         cluster.up()
@@ -381,6 +386,35 @@ def test_barnabas_goes_on_with_a_directory_that_kafka_wrote(
     # Topics that only Kafka's metadata knows are kept for the operator, out of the way.
     assert list(path.glob("__consumer_offsets-*-stray"))
     assert not list(path.glob("__consumer_offsets-[0-9]"))
+
+
+def test_partitions_of_a_kafka_cluster_are_adopted(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The steps of docs/kafka-directories.md: a topic of the same name, and Kafka's files under its id."""
+    theirs = DirectoryIdentity("A" * 21 + "Q", 0, bytes(16))
+    broker = KafkaBroker(tmp_path / "kafka", tmp_path / "theirs", theirs, [], **KAFKA_SETTINGS)
+    try:
+        broker.start()
+        create_topic(broker.bootstrap)
+        produce(broker.bootstrap, 7)
+        produce_transaction(broker.bootstrap, commits=True)
+        records = consume(broker.bootstrap)
+    finally:
+        broker.stop()
+    with RunningCluster(tmp_path_factory.mktemp("adopting"), 1) as cluster:
+        create_topic(cluster.bootstrap)
+        cluster.down()
+        ours = cluster.directory.logstore_path(0)
+        for partition in range(PARTITIONS):
+            directory = ours / f"{TOPIC}-{partition}"
+            topic_id = (directory / "partition.metadata").read_bytes()
+            shutil.rmtree(directory)
+            shutil.copytree(tmp_path / "theirs" / f"{TOPIC}-{partition}", directory)
+            (directory / "partition.metadata").write_bytes(topic_id)
+        (ours / ".kafka_cleanshutdown").unlink()
+        cluster.up()
+        assert_same(consume(cluster.bootstrap), records)
+        produce(cluster.bootstrap, 8)
+        assert len(consume(cluster.bootstrap)) == len(records) + len(CODECS) * RECORDS_PER_CODEC
 
 
 # --- refusals ---
