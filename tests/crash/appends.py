@@ -66,7 +66,7 @@ class Appends:
         producer, sent = handed.producer, handed.sent
         truth = producer.truth
         code = ErrorCode(result.error_code)
-        if code in INDETERMINATE:
+        if code in INDETERMINATE or truth.is_deleted:
             self._handed[truth].remove(handed)
             producer.must_repeat = True
             return
