@@ -49,7 +49,8 @@ DISTRUST = re.compile(r"(?i)recovering|corrupt|rebuilt|truncat|stray|^WARN|^ERRO
 TRUST = re.compile(r"Skipping recovery of \d+ logs")
 PRODUCERS_FROM = re.compile(r"partition=(\S+),.* rebuilding producer state from offset (\d+)")
 
-Records = list[tuple[int, int, int, bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
+Records = list[tuple[int, int, int, Any, Any, Any]]
+"""Partition, offset, timestamp, key, value, headers."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -128,7 +129,7 @@ def consume(bootstrap: str) -> Records:
                 continue
             kind, timestamp_ms = message.timestamp()
             assert kind == TIMESTAMP_CREATE_TIME
-            place = (message.partition(), message.offset(), timestamp_ms)
+            place = (int(message.partition() or 0), int(message.offset() or 0), timestamp_ms)
             records.append((*place, message.key(), message.value(), message.headers()))
     consumer.close()
     return sorted(records, key=lambda record: record[:2])
@@ -245,7 +246,7 @@ def test_kafka_believes_a_directory_that_was_shut_down_cleanly(clean: Copy, tmp_
     assert [line for line in said if DISTRUST.search(line)] == []
     assert [line for line in broker.said() if TRUST.search(line)], "the clean-shutdown marker was not honoured"
     # Snapshots of producers are taken as they are: nothing of the log is read again for them.
-    rebuilt_from = dict(match.groups() for line in said if (match := PRODUCERS_FROM.search(line)))
+    rebuilt_from = {match[1]: match[2] for line in said if (match := PRODUCERS_FROM.search(line))}
     ends = {f"{TOPIC}-{partition}": str(end) for partition, end in ends_of(clean.records).items()}
     assert rebuilt_from == ends
     # Indexes of closed segments are as they were; that of the active one was opened to grow and trimmed again.
