@@ -291,7 +291,7 @@ class World:
             )
             assert log.recovery_point <= log.log_end_offset, f"{log.directory}: a recovery point past the end"
             truth.durable_offset = max(truth.durable_offset, log.recovery_point)
-            self.appends.follow(truth, log.next_offset)
+            self.appends.follow(truth, log.next_offset, partition.leader_epoch)
 
     @property
     def is_disturbed(self) -> bool:
