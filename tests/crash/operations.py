@@ -287,7 +287,7 @@ class AlterConfigs:
         world.configs[topic].update(self.settings)
         altered = [truth for truth in world.alive() if truth.topic == topic]
         for truth in altered:
-            truth.was_ever_compacted |= "compact" in world.setting(truth, "cleanup.policy")
+            world.note_compaction(truth)
         world.tell_metadata(altered, full=False)
 
 

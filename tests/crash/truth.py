@@ -70,6 +70,8 @@ class TruePartition:
     """Where the log ended when it was last opened: of what is before that, a producer's window may be short."""
     is_deleted: bool = False
     was_ever_compacted: bool = False
+    may_lose_tombstones: bool = False
+    """delete.retention.ms has passed, as far as anybody knows."""
 
     @property
     def name(self) -> str:

@@ -120,12 +120,18 @@ class World:
         configs = self.configs.setdefault(topic, {})
         made = [TruePartition(topic, topic_id, number, configs) for number in range(partitions)]
         for truth in made:
-            truth.was_ever_compacted = "compact" in self.setting(truth, "cleanup.policy")
+            self.note_compaction(truth)
             first_id = 100 * self._topics_made + 10 * truth.partition
             self.producers.append(Producer(-1, truth))
             self.producers += [Producer(first_id + index, truth) for index in range(self.shape.producers)]
         self.truths += made
         return made
+
+    def note_compaction(self, truth: TruePartition) -> None:
+        """By the settings of a topic as they are now."""
+        if "compact" in self.setting(truth, "cleanup.policy"):
+            truth.was_ever_compacted = True
+            truth.may_lose_tombstones |= self.setting(truth, "delete.retention.ms") == "0"
 
     def truth_of(self, log: PartitionLog) -> TruePartition | None:
         truth = self._truth_of_log.get(log)
