@@ -124,14 +124,14 @@ _KAFKAS: Final = (
     _key(
         "num.partitions",
         _INT,
-        "Partitions of a topic that is created without a number; a gateway's counts for those that Metadata creates.",
+        "Partitions of a topic created without a number. A gateway's is for those that Metadata creates; -1: as others.",
         _CONTROLLER,
         _GATEWAY,
     ),
     _key(
         "default.replication.factor",
         _INT,
-        "Replicas of a topic that is created without a number; a gateway's counts for those that Metadata creates.",
+        "Replicas of a topic created without a number. A gateway's is for those that Metadata creates; -1: as others.",
         _CONTROLLER,
         _GATEWAY,
     ),
