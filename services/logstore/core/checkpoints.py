@@ -89,6 +89,13 @@ class Checkpoints:
             self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
             self._write((kind, directory))
 
+    def log_moved(self, log: PartitionLog) -> None:
+        """It is in another log directory now, whose checkpoints don't know it yet."""
+        directory = self._directories.directory_of(log)
+        self.high_watermark_moved(directory)
+        for kind in (_Kind.RECOVERY_POINTS, _Kind.LOG_STARTS):
+            self._write((kind, directory))
+
     def is_leaving(self, topic_partition: TopicPartition) -> bool:
         """Whether an earlier log of this name isn't quite gone: no new one may be made yet."""
         log = self._leaving.get(topic_partition)

@@ -13,6 +13,7 @@ from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.directories import Directories
 from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import Housekeeping
+from services.logstore.core.moves import Moves
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.queries import Queries
@@ -20,11 +21,13 @@ from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import (
+    CopyEffect,
     DeleteDirectoryEffect,
     DeleteFilesEffect,
     DropCleanedEffect,
     FindRecordEffect,
     FlushEffect,
+    MovedEffect,
     OpenBatchEffect,
     ProbeEffect,
     ReadEffect,
@@ -54,6 +57,7 @@ class DiskOutcomes:
         queries: Queries,
         watches: Watches,
         full_disks: FullDisks,
+        moves: Moves,
         outbox: Outbox,
         fail_pending: Callable[[Partition, ErrorCode], None],
     ) -> None:
@@ -69,6 +73,7 @@ class DiskOutcomes:
         self._queries = queries
         self._watches = watches
         self._full_disks = full_disks
+        self._moves = moves
         self._outbox = outbox
         self._fail_pending = fail_pending
 
@@ -106,6 +111,11 @@ class DiskOutcomes:
                 self._full_disks.on_probed(effect)
             case SpaceEffect():
                 effect.is_done = True
+            case CopyEffect():
+                self._moves.on_copied(effect)
+                self.act_on_failures()
+            case MovedEffect():
+                pass
             case DeleteFilesEffect() | DeleteDirectoryEffect():
                 pass
             case _:
@@ -134,6 +144,10 @@ class DiskOutcomes:
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
             case TakeBackEffect():
                 self._log_failed(effect.log, error)
+            case CopyEffect():
+                self._moves.on_failed(effect, error)
+            case MovedEffect():
+                self._replicas.disk_failures.append((effect.old_log_directory, error))
             case SpaceEffect():
                 effect.is_done = effect.has_failed = True
                 self._replicas.disk_failures.append((effect.log_directory, error))
