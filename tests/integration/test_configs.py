@@ -269,6 +269,24 @@ def test_kafka_python_adds_partitions_and_lists_what_has_configs(python_admin: A
     assert sorted(listed["broker"]) == ["0", "1"]
 
 
+# --- barnabas itself ---
+
+
+def test_barnabas_alters_topics(cluster: RunningCluster, admin: Any, topic: str) -> None:
+    given = ("--config", "flush.ms=5", "--config", "retention.ms=6", "--partitions", "4")
+    assert cluster.cli("topics", "alter", topic, *given).returncode == 0
+    assert cluster.cli("topics", "alter", topic, "--delete-config", "flush.ms").returncode == 0
+    said = cluster.cli("topics", "describe", topic).stdout
+    assert "  retention.ms=6\n" in said
+    assert "flush.ms" not in said
+    assert len(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions) == 4
+    refused = cluster.cli("topics", "alter", topic, "--partitions", "2")
+    assert refused.returncode != 0
+    assert "INVALID_PARTITIONS" in refused.stderr
+    assert "nothing to change" in cluster.cli("topics", "alter", topic).stderr
+    assert "there is no topic 'nobody'" in cluster.cli("topics", "alter", "nobody", "--partitions", "2").stderr
+
+
 # --- what comes of them ---
 
 
