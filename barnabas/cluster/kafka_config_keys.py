@@ -92,7 +92,7 @@ _UNSUPPORTED: Final = {
     "logstores do not replicate yet": """
         unclean.leader.election.enable
         auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
-        num.replica.alter.log.dirs.threads num.replica.fetchers replica.fetch.backoff.ms
+         num.replica.fetchers replica.fetch.backoff.ms
         replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
         replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
         replica.socket.timeout.ms unclean.leader.election.interval.ms
@@ -105,6 +105,9 @@ _UNSUPPORTED: Final = {
     """,
     "only what is stable is served": """
         unstable.api.versions.enable unstable.feature.versions.enable
+    """,
+    "replicas move between log directories one at a time": """
+        num.replica.alter.log.dirs.threads
     """,
     "purgatory is a service of its own and drops what is complete at once": """
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
