@@ -294,6 +294,16 @@ def test_what_is_wrong_by_itself_never_reaches_the_controller() -> None:
     assert not world.calls
 
 
+def test_a_message_that_quotes_the_request_fits_into_any_response() -> None:
+    world = World()
+    names = [letter * 20_000 for letter in "ab"]
+    answer = incremental(world.client(), (TOPIC, "t", [(name, 0, None) for name in names]), version=0)
+    ((code, message),) = outcomes(answer)
+    assert code == ErrorCode.INVALID_REQUEST
+    assert message is not None
+    assert len(message) == 1000
+
+
 def test_refused_and_asked_resources_keep_their_places() -> None:
     world = World()
     client = world.client()
