@@ -111,6 +111,13 @@ class Checkpoints:
         del self._leaving[topic_partition]
         return False
 
+    def lacks_room(self, topic_partition: TopicPartition) -> bool:
+        """Whether what has to be written before a log is quite gone can't be written for now."""
+        return any(
+            topic_partition in names and directory.no_room is not None
+            for (_, directory), names in self._names_in_doubt.items()
+        )
+
     # --- writing ---
 
     def tick(self, now_ms: int) -> None:
