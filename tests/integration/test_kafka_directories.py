@@ -34,7 +34,7 @@ from tests.integration.etcd_process import needs_etcd
 from tests.integration.kafka_broker import KafkaBroker, OldPartition, run_java, skip_without_kafka
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.java, needs_etcd, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.java, needs_etcd, pytest.mark.timeout(600)]
 
 TOPIC = "orders"
 PARTITIONS = 2
