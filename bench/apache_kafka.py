@@ -16,7 +16,10 @@ LIBS = Path(__file__).parents[1] / ".cache/peer/libs"
 
 _LOG4J = """<Configuration status="WARN">
   <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
-  <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers>
+  <Loggers>
+    <Logger name="org.apache.kafka.storage.internals.log" level="INFO"/>
+    <Root level="WARN"><AppenderRef ref="out"/></Root>
+  </Loggers>
 </Configuration>
 """
 

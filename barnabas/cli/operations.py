@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 
 import grpc
@@ -51,6 +52,15 @@ class OperationsClient:
             topic=topic, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
         return self._stub.CreateTopic(request, timeout=self._timeout_seconds)
+
+    def alter_topic(
+        self, topic: str, set_configs: dict[str, str], delete_configs: Sequence[str], partitions: int
+    ) -> pb.AlterTopicResponse:
+        """`partitions` is the new total, 0 leaves them as they are."""
+        request = pb.AlterTopicRequest(
+            topic=topic, set_configs=set_configs, delete_configs=delete_configs, partitions=partitions
+        )
+        return self._stub.AlterTopic(request, timeout=self._timeout_seconds)
 
     def delete_topic(self, topic: str) -> pb.DeleteTopicResponse:
         return self._stub.DeleteTopic(pb.DeleteTopicRequest(topic=topic), timeout=self._timeout_seconds)

@@ -13,7 +13,7 @@ from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
 
 @click.group()
 def topics() -> None:
-    """List, create, describe and delete topics."""
+    """List, create, describe, alter and delete topics."""
 
 
 def _operations(directory: ClusterDirectory) -> OperationsClient:
@@ -46,6 +46,24 @@ def create(
     with clear_errors(OperationsError, LayoutError), _operations(directory) as operations:
         created = operations.create_topic(topic, partitions, replication_factor, pairs)
     click.echo(f"created {topic} ({uuid.UUID(bytes=created.topic_id)})")
+
+
+@topics.command()
+@data_dir_option
+@click.argument("topic")
+@click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be given several times.")
+@click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default; likewise.")
+@click.option("--partitions", type=click.IntRange(1), help="How many in all; partitions are never removed.")
+def alter(
+    directory: ClusterDirectory, topic: str, configs: tuple[str, ...], deleted: tuple[str, ...], partitions: int | None
+) -> None:
+    """Change configs of TOPIC, or give it more partitions."""
+    if not (configs or deleted or partitions):
+        raise click.UsageError("nothing to change: give --config, --delete-config or --partitions")
+    pairs = dict(_pair(config) for config in configs)
+    with clear_errors(OperationsError, LayoutError), _operations(directory) as operations:
+        operations.alter_topic(topic, pairs, deleted, partitions or 0)
+    click.echo(f"altered {topic}")
 
 
 def _pair(config: str) -> tuple[str, str]:

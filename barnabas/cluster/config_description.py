@@ -79,7 +79,7 @@ def describe_topic(overrides: Mapping[str, str], broker: BrokerValues, wanted: W
     for key in TOPIC_KEYS.values():
         if wanted.keys is None or key.name in wanted.keys:
             found = list(_topic_values(key, overrides, broker))
-            value = found[0].value if found else key.default
+            value = _in_unit_of(key, found[0]) if found else key.default
             described.append(_described(key, value, found, wanted, read_only=False))
     return described
 
@@ -87,11 +87,14 @@ def describe_topic(overrides: Mapping[str, str], broker: BrokerValues, wanted: W
 def _topic_values(key: TopicKey, overrides: Mapping[str, str], broker: BrokerValues) -> Iterator[ConfigSynonym]:
     if key.name in overrides:
         yield ConfigSynonym(key.name, False, _shown(key, overrides[key.name]), ConfigSource.TOPIC)
-    factors = {synonym.name: synonym.factor for synonym in key.synonyms}
-    for name, text, source in broker.sources(tuple(factors)):
-        factor = factors[name]
-        in_topics_unit = text if factor == 1 else str(max(int(text) * factor, -1))
-        yield ConfigSynonym(name, False, _shown(key, in_topics_unit), source)
+    for name, text, source in broker.sources(tuple(synonym.name for synonym in key.synonyms)):
+        yield ConfigSynonym(name, False, _shown(BROKER_KEYS[name], text), source)
+
+
+def _in_unit_of(key: TopicKey, found: ConfigSynonym) -> str:
+    """Hours, say, in ms; -1 hours are for ever, too."""
+    factor = next((synonym.factor for synonym in key.synonyms if synonym.name == found.name), 1)
+    return found.value if factor == 1 else str(max(int(found.value) * factor, -1))
 
 
 def describe_broker(broker: BrokerValues, wanted: Wanted) -> list[DescribedConfig]:

@@ -19,7 +19,6 @@ INT64_MAX: Final = 2**63 - 1
 
 # A wrong value is shown to its sender no further than this.
 _SHOWN_MAX: Final = 100
-_SEPARATOR: Final = re.compile(r"\s*,\s*")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _DECIMAL: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -119,7 +118,7 @@ def _parse(config_type: ConfigType, text: str) -> Value:
                 raise ValueError("Not a number of type DOUBLE")
             return float(trimmed)
         case ConfigType.LIST:
-            return tuple(_SEPARATOR.split(trimmed)) if trimmed else ()
+            return tuple(item.strip() for item in trimmed.split(",")) if trimmed else ()
         case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
             return trimmed
 

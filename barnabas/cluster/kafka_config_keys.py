@@ -89,11 +89,11 @@ _UNSUPPORTED: Final = {
         offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
         offsets.topic.replication.factor offsets.topic.segment.bytes
     """,
-    "logstores do not replicate yet": """
-        num.replica.alter.log.dirs.threads num.replica.fetchers replica.fetch.backoff.ms
-        replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-        replica.fetch.wait.max.ms replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
-        replica.socket.timeout.ms unclean.leader.election.interval.ms
+    "a follower has one stream to each of its leaders, and is told whatever is new": """
+        num.replica.fetchers replica.fetch.min.bytes replica.socket.timeout.ms
+    """,
+    "unclean elections are held at once, watermarks are written down every 5 s": """
+        replica.high.watermark.checkpoint.interval.ms unclean.leader.election.interval.ms
     """,
     "max.connections.per.ip holds for all addresses": """
         max.connections.per.ip.overrides
@@ -103,6 +103,9 @@ _UNSUPPORTED: Final = {
     """,
     "only what is stable is served": """
         unstable.api.versions.enable unstable.feature.versions.enable
+    """,
+    "replicas move between log directories one at a time": """
+        num.replica.alter.log.dirs.threads
     """,
     "purgatory is a service of its own and drops what is complete at once": """
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests

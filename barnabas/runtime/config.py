@@ -98,12 +98,13 @@ def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) ->
 
 
 def settings_of(config: msgspec.Struct, given: Collection[str]) -> dict[str, Setting]:
-    """Each key as text, and the keys in `given` as such; what is empty by default is unset."""
+    """Each key as text; what is empty by default is unset. A value that another key has led to counts as given."""
     settings: dict[str, Setting] = {}
     for key, field in _fields_by_key(type(config)).items():
         value = _text(getattr(config, field.name))
         default = None if field.required else _text(_default(field)) or None
-        settings[key] = Setting(value if key in given else value or None, default, key in given)
+        is_given = key in given or (value or None) != default
+        settings[key] = Setting(value if key in given else value or None, default, is_given)
     return settings
 
 

@@ -103,7 +103,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def latest_timestamp(self) -> int:
-        """The largest timestamp that a record in it has. One that compaction left empty keeps its `max_timestamp`, which
+        """The largest timestamp of a record in it. One that compaction left empty keeps its `max_timestamp`, and that
         is no record's any more.
         """
         return self.max_timestamp if self.records_count else NO_TIMESTAMP

@@ -64,14 +64,14 @@ def _measure(path: Path, entries: int) -> Lookups:
     time_index = TimeIndex(str(time_file), _BASE_OFFSET, disk.map(disk.open(str(time_file))))
     assert len(offset_index) == len(time_index) == entries
     random = Random(entries)
-    numbers = [random.randrange(entries) for _ in range(_LOOKUPS)]
-    offsets_asked = [_BASE_OFFSET + number * _OFFSETS_PER_ENTRY for number in numbers]
-    times_asked = [_BASE_MS + number * _MS_PER_ENTRY for number in numbers]
+    chosen = [random.randrange(entries) for _ in range(_LOOKUPS)]
+    offsets_asked = [_BASE_OFFSET + number * _OFFSETS_PER_ENTRY for number in chosen]
+    times_asked = [_BASE_MS + number * _MS_PER_ENTRY for number in chosen]
     by_offset, by_time = [], []
     for _ in range(_ROUNDS):
         by_offset.append(_nanoseconds(offset_index.position_before, offsets_asked))
         by_time.append(_nanoseconds(time_index.offset_before, times_asked))
-    sample = numbers[0]
+    sample = chosen[0]
     assert offset_index.position_before(_BASE_OFFSET + sample * _OFFSETS_PER_ENTRY) == sample * _BYTES_PER_ENTRY
     offset_file.unlink()
     time_file.unlink()

@@ -49,14 +49,14 @@ class Appends:
         self._hits["batches sent"] += 1
         return handed
 
-    def follow(self, truth: TruePartition, next_offset: int) -> None:
-        """The log has given out offsets below `next_offset`."""
+    def follow(self, truth: TruePartition, next_offset: int, leader_epoch: int) -> None:
+        """The log has given out offsets below `next_offset`, the last of them under `leader_epoch`."""
         if next_offset < truth.next_offset:
             self._take_back(truth, next_offset)
         for handed in self._handed.get(truth, []):
             if truth.next_offset == next_offset:
                 break
-            if handed.expected is None:
+            if handed.expected is None and handed.leader_epoch == leader_epoch:
                 self._decide(truth, handed)
         assert truth.next_offset == next_offset, (
             f"{truth.name} gives out offsets up to {next_offset}, and was handed in batches for {truth.next_offset}"
@@ -66,7 +66,7 @@ class Appends:
         producer, sent = handed.producer, handed.sent
         truth = producer.truth
         code = ErrorCode(result.error_code)
-        if code in INDETERMINATE:
+        if code in INDETERMINATE or truth.is_deleted:
             self._handed[truth].remove(handed)
             producer.must_repeat = True
             return

@@ -16,13 +16,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
+from services.logstore.core import cleaning
 from services.logstore.core.appends import Appends
-from services.logstore.core.storage import effects, log_directory, recovery
+from services.logstore.core.storage import effects, log_directory, log_start, producer_recovery, recovery
+from services.logstore.core.storage.compaction import cleanable
+from services.logstore.core.storage.compaction.batch_filter import BatchFilter
+from services.logstore.core.storage.compaction.cleaned_segment import CleanedSegmentWriter
+from services.logstore.core.storage.compaction.offset_map import OffsetMap
 from services.logstore.core.storage.effects import FlushEffect
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.log_flushes import LogFlushes
+from services.logstore.core.storage.log_room import LogRoom
 from services.logstore.core.storage.offset_index import OffsetIndex
 from services.logstore.core.storage.producer_state import ProducerState
 from services.logstore.core.storage.segment import Segment
@@ -146,7 +152,7 @@ def flush_is_not_waited_for() -> None:
     def take_write(self: PartitionLog) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
-            effect.flush = self._flushes.in_flight = None
+            effect.flush = self.flushes.in_flight = None
         return effect
 
     _replace(PartitionLog, "take_write", take_write)
@@ -167,7 +173,7 @@ def repeated_batch_is_not_flushed() -> None:
         required_offset = known.last_offset + 1
         is_written = self.log_end_offset >= required_offset
         if not is_written:
-            self._writes.join(required_offset, token)
+            self.writes.join(required_offset, token)
         return AppendOutcome(known.first_offset, required_offset, -1, True, is_written)
 
     _replace(PartitionLog, "_repeat", repeat)
@@ -273,6 +279,7 @@ _LATE: dict[Any, Any] = {}
 
 
 def snapshot_is_from_the_future() -> None:
+    """Named by an offset before the last batch that it tells of."""
     original = LogFlushes.add_snapshot
 
     def add_snapshot(self: LogFlushes, snapshot: Any, offset: int) -> None:
@@ -287,7 +294,8 @@ def snapshots_past_the_end_stay() -> None:
 
 
 def producers_are_those_of_the_snapshot() -> None:
-    _replace(recovery._Opening, "_note_producer", lambda self, header: None)
+    _replace(producer_recovery, "note_producer", lambda producers, header: None)
+    _replace(recovery, "note_producer", lambda producers, header: None)
 
 
 def producers_are_forgotten() -> None:
@@ -306,6 +314,162 @@ def high_watermark_is_believed() -> None:
         ]
 
     _replace(LogDirectory, "load", load)
+
+
+def emptied_indexes_are_not_flushed() -> None:
+    original = LogFlushes.begin
+
+    def begin(self: LogFlushes, upto_offset: int) -> FlushEffect:
+        effect = original(self, upto_offset)
+        active = self._log.segments.active
+        if active.base_offset == upto_offset:
+            effect.files = [path for path in effect.files if path not in active.paths]
+        return effect
+
+    _replace(LogFlushes, "begin", begin)
+
+
+def leader_epochs_are_read_back_from_batches() -> None:
+    original = recovery._Opening._recover
+
+    def recover(self: Any, suspects: list[Segment]) -> None:
+        self.leader_epochs.truncate_from(suspects[0].base_offset)
+        original(self, suspects)
+
+    _replace(recovery._Opening, "_recover", recover)
+
+
+# --- the log's start ---
+
+
+def retired_segments_are_renamed_all_at_once() -> None:
+    def retire(disk: Any, effect: Any) -> None:
+        for paths in effect.segments:
+            for path in paths:
+                effects._unless_gone(disk.rename, path, path + ".deleted")
+
+    _replace(effects, "_retire", retire)
+
+
+def retention_counts_what_is_gone() -> None:
+    def apply_retention(log: PartitionLog, high_watermark: int, wall_ms: int) -> Any:
+        rules = [log_start._below_log_start(log), log_start._past_size(log), log_start._past_time(log, wall_ms)]
+        policies = log.config.cleanup_policy.split(",")
+        return max(log_start._retire(log, high_watermark, rule) for rule in rules[: 3 if "delete" in policies else 1])
+
+    _replace(log_start, "apply_retention", apply_retention)
+
+
+def retention_goes_past_what_is_durable() -> None:
+    _replace(LogFlushes, "whole_segments_upto", property(lambda self: self._log.next_offset))
+
+
+def log_start_is_not_remembered_by_what_begins_anew() -> None:
+    def begin_at_log_start(self: Any) -> None:
+        self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+
+    _replace(recovery._Opening, "begin_at_log_start", begin_at_log_start)
+
+
+def what_found_no_room_is_not_cut() -> None:
+    original = LogRoom.take
+
+    def take(self: LogRoom) -> Any:
+        effect = original(self)
+        if effect is not None:
+            effect.cuts = []
+        return effect
+
+    _replace(LogRoom, "take", take)
+
+
+def what_found_no_room_counts() -> None:
+    def write_failed(self: LogRoom, effect: Any, error: DiskError) -> list[object]:
+        self.refuse(error)
+        self._log.on_written(effect)
+        return []
+
+    _replace(LogRoom, "write_failed", write_failed)
+
+
+# --- compaction ---
+
+
+def compaction_loses_the_last_value() -> None:
+    original = OffsetMap.close
+
+    def close(self: OffsetMap) -> None:
+        original(self)
+        del self._offsets[-1:]
+
+    _replace(OffsetMap, "close", close)
+
+
+def compaction_takes_tombstones_for_nothing() -> None:
+    original = OffsetMap.close
+
+    def close(self: OffsetMap) -> None:
+        self.latest = {key: offset for key, offset in self.latest.items() if offset >= 0}
+        original(self)
+
+    _replace(OffsetMap, "close", close)
+
+
+def compaction_goes_past_the_high_watermark_and_what_is_durable() -> None:
+    original = cleanable.cleanable
+
+    def past(log: PartitionLog, last_stable_offset: int, wall_ms: int) -> Any:
+        recovery_point, log.flushes.recovery_point = log.flushes.recovery_point, log.next_offset
+        held, log.flushes._closed_segments = log.flushes._closed_segments, []
+        try:
+            return original(log, log.next_offset, wall_ms)
+        finally:
+            log.flushes.recovery_point, log.flushes._closed_segments = recovery_point, held
+
+    _replace(cleaning, "cleanable", past)
+
+
+def cleaned_segments_are_not_flushed() -> None:
+    original = CleanedSegmentWriter.finish
+
+    def finish(self: CleanedSegmentWriter, aborted: Any) -> None:
+        disk = self._disk
+        self._disk = _Unflushed(disk)
+        original(self, aborted)
+        self._disk = disk
+
+    _replace(CleanedSegmentWriter, "finish", finish)
+
+
+class _Unflushed:
+    def __init__(self, disk: Any) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda *arguments: None) if name == "flush" else getattr(self._disk, name)
+
+
+def swaps_are_not_durable_step_by_step() -> None:
+    def swap(disk: Any, effect: Any) -> None:
+        for phase in effect.phases:
+            for rename in phase:
+                paths = (f"{effect.directory}/{rename.source}", f"{effect.directory}/{rename.target}")
+                effects._unless_gone(disk.rename, *paths)
+
+    _replace(effects, "_swap", swap)
+
+
+def swaps_that_were_broken_off_are_dropped() -> None:
+    def finish_swaps(disk: Any, directory: str, byte_counts: dict[str, int]) -> None:
+        for name in [name for name in byte_counts if name.endswith(".swap")]:
+            disk.remove(f"{directory}/{name}")
+            del byte_counts[name]
+
+    _replace(recovery, "finish_swaps", finish_swaps)
+
+
+def producers_keep_no_last_batch() -> None:
+    _replace(BatchFilter, "_is_last_of_producer", lambda self, header: False)
 
 
 def _replace(owner: Any, name: str, mutation: Any) -> None:
@@ -347,6 +511,21 @@ MUTANTS: dict[str, Callable[[], None]] = {
         producers_are_those_of_the_snapshot,
         producers_are_forgotten,
         high_watermark_is_believed,
+        emptied_indexes_are_not_flushed,
+        leader_epochs_are_read_back_from_batches,
+        retired_segments_are_renamed_all_at_once,
+        retention_counts_what_is_gone,
+        retention_goes_past_what_is_durable,
+        log_start_is_not_remembered_by_what_begins_anew,
+        what_found_no_room_is_not_cut,
+        what_found_no_room_counts,
+        compaction_loses_the_last_value,
+        compaction_takes_tombstones_for_nothing,
+        compaction_goes_past_the_high_watermark_and_what_is_durable,
+        cleaned_segments_are_not_flushed,
+        swaps_are_not_durable_step_by_step,
+        swaps_that_were_broken_off_are_dropped,
+        producers_keep_no_last_batch,
     )
 }
 

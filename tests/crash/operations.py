@@ -125,6 +125,9 @@ class Wait:
     ms: int
 
     def run(self, world: World, life: Life) -> None:
+        if "producer_id_expiration_ms" in dict(world.shape.options):
+            # A repetition that is still waiting when its producer expires would be a new batch.
+            life.settle(world.chance)
         life.now_ms += self.ms
         world.note(f"it is {world.now_ms} ms")
         life.tick()
@@ -284,7 +287,7 @@ class AlterConfigs:
         world.configs[topic].update(self.settings)
         altered = [truth for truth in world.alive() if truth.topic == topic]
         for truth in altered:
-            truth.was_ever_compacted |= "compact" in world.setting(truth, "cleanup.policy")
+            world.note_compaction(truth)
         world.tell_metadata(altered, full=False)
 
 

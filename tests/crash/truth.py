@@ -70,6 +70,8 @@ class TruePartition:
     """Where the log ended when it was last opened: of what is before that, a producer's window may be short."""
     is_deleted: bool = False
     was_ever_compacted: bool = False
+    may_lose_tombstones: bool = False
+    """delete.retention.ms has passed, as far as anybody knows."""
 
     @property
     def name(self) -> str:
@@ -113,7 +115,7 @@ class TruePartition:
 
     def cut(self, end_offset: int) -> list[TrueBatch]:
         """A crash, or a full disk, has taken what is at or past `end_offset`: the batches that are gone."""
-        kept = self.holding(end_offset - 1) + 1 if end_offset > 0 else 0
+        kept = bisect_right(self.batches, end_offset, key=lambda batch: batch.next_offset)
         lost, self.batches = self.batches[kept:], self.batches[:kept]
         self.empty_at = end_offset
         self.written_offset = min(self.written_offset, end_offset)

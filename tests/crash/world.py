@@ -120,12 +120,18 @@ class World:
         configs = self.configs.setdefault(topic, {})
         made = [TruePartition(topic, topic_id, number, configs) for number in range(partitions)]
         for truth in made:
-            truth.was_ever_compacted = "compact" in self.setting(truth, "cleanup.policy")
+            self.note_compaction(truth)
             first_id = 100 * self._topics_made + 10 * truth.partition
             self.producers.append(Producer(-1, truth))
             self.producers += [Producer(first_id + index, truth) for index in range(self.shape.producers)]
         self.truths += made
         return made
+
+    def note_compaction(self, truth: TruePartition) -> None:
+        """By the settings of a topic as they are now."""
+        if "compact" in self.setting(truth, "cleanup.policy"):
+            truth.was_ever_compacted = True
+            truth.may_lose_tombstones |= self.setting(truth, "delete.retention.ms") == "0"
 
     def truth_of(self, log: PartitionLog) -> TruePartition | None:
         truth = self._truth_of_log.get(log)
@@ -279,19 +285,19 @@ class World:
         if self.life is None:
             return
         for partition in self.life.partitions:
+            log = partition.log
+            truth = self.truth_of(log)
+            assert truth is not None
+            if log.log_start_offset > truth.log_start_asked:
+                check_retention(self, truth, log.log_start_offset)
             if not partition.online:
                 continue
-            log = partition.log
             assert log.log_start_offset <= partition.high_watermark <= log.log_end_offset <= log.next_offset, (
                 f"{log.directory}: {log.log_start_offset} {partition.high_watermark} {log.log_end_offset}"
             )
             assert log.recovery_point <= log.log_end_offset, f"{log.directory}: a recovery point past the end"
-            truth = self.truth_of(log)
-            assert truth is not None
             truth.durable_offset = max(truth.durable_offset, log.recovery_point)
-            self.appends.follow(truth, log.next_offset)
-            if log.log_start_offset > truth.log_start_asked:
-                check_retention(self, truth, log.log_start_offset)
+            self.appends.follow(truth, log.next_offset, partition.leader_epoch)
 
     @property
     def is_disturbed(self) -> bool:

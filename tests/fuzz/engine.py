@@ -81,7 +81,7 @@ def load_instrumented(atheris: Any, name: str) -> Target:
         function: Callable[..., Any] = atheris.instrument_func(compiled(source, name, origin))
         return function
 
-    Source.function = instrumented  # type: ignore[method-assign]
+    Source.function = instrumented  # type: ignore[method-assign,assignment]
     return target
 
 

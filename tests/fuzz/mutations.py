@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Final
+from typing import Final, Literal
 
 from tests.fuzz.target import Target
 
@@ -68,5 +68,5 @@ def _change(data: bytearray, random: Random) -> None:
 
 
 def _put(data: bytearray, position: int, number: int, width: int, random: Random) -> None:
-    order = "big" if random.random() < 0.9 else "little"
+    order: Literal["big", "little"] = "big" if random.random() < 0.9 else "little"
     data[position : position + width] = (number % (1 << 8 * width)).to_bytes(width, order)

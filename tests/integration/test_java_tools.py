@@ -102,3 +102,17 @@ def test_describe_producers(java: list[str], bootstrap: str, said: list[str]) ->
     assert columns["ProducerEpoch"] == "0"
     assert int(columns["LastSequence"]) >= 2
     assert columns["CurrentTransactionStartOffset"] == "None"
+
+
+def test_log_dirs(java: list[str], bootstrap: str, said: list[str]) -> None:
+    """Each broker is asked at its own port, and tells its own directory with its own replicas."""
+    *_, described = tool(java, "LogDirsCommand", "--bootstrap-server", bootstrap, "--describe", "--topic-list", TOPIC)
+    brokers = {broker["broker"]: broker["logDirs"] for broker in json.loads(described)["brokers"]}
+    assert len(brokers) == LOGSTORES
+    replicas = []
+    for log_dirs in brokers.values():
+        (log_dir,) = log_dirs
+        assert (log_dir["error"], Path(log_dir["logDir"]).is_absolute()) == (None, True)
+        assert all(replica["size"] > 0 and replica["offsetLag"] == 0 for replica in log_dir["partitions"])
+        replicas += [replica["partition"] for replica in log_dir["partitions"]]
+    assert sorted(replicas) == sorted(f"{TOPIC}-{partition}" for partition in range(PARTITIONS))

@@ -34,7 +34,7 @@ from tests.integration.etcd_process import needs_etcd
 from tests.integration.kafka_broker import KafkaBroker, OldPartition, run_java, skip_without_kafka
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.java, needs_etcd, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.java, needs_etcd, pytest.mark.timeout(600)]
 
 TOPIC = "orders"
 PARTITIONS = 2
@@ -49,7 +49,8 @@ DISTRUST = re.compile(r"(?i)recovering|corrupt|rebuilt|truncat|stray|^WARN|^ERRO
 TRUST = re.compile(r"Skipping recovery of \d+ logs")
 PRODUCERS_FROM = re.compile(r"partition=(\S+),.* rebuilding producer state from offset (\d+)")
 
-Records = list[tuple[int, int, int, bytes | None, bytes | None, list[tuple[str, bytes]] | None]]
+Records = list[tuple[int, int, int, Any, Any, Any]]
+"""Partition, offset, timestamp, key, value, headers."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,6 +66,13 @@ class Copy:
 @pytest.fixture(scope="module", autouse=True)
 def _kafka() -> None:
     skip_without_kafka()
+
+
+def create_topic(bootstrap: str) -> None:
+    config = {"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
+    topic = NewTopic(TOPIC, PARTITIONS, 1, config=config)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([topic])[TOPIC].result(timeout=_SECONDS_MAX)
 
 
 def produce(bootstrap: str, seed: int, **settings: Any) -> None:
@@ -121,7 +129,7 @@ def consume(bootstrap: str) -> Records:
                 continue
             kind, timestamp_ms = message.timestamp()
             assert kind == TIMESTAMP_CREATE_TIME
-            place = (message.partition(), message.offset(), timestamp_ms)
+            place = (int(message.partition() or 0), int(message.offset() or 0), timestamp_ms)
             records.append((*place, message.key(), message.value(), message.headers()))
     consumer.close()
     return sorted(records, key=lambda record: record[:2])
@@ -160,9 +168,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningC
     """A cluster that runs again, and two copies of its log directory: shut down cleanly, and killed."""
     root = tmp_path_factory.mktemp("directories")
     with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as cluster:
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        config = {"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=config)])[TOPIC].result(timeout=_SECONDS_MAX)
+        create_topic(cluster.bootstrap)
         produce(cluster.bootstrap, 1)
         cluster.down()
         cluster.up()
@@ -240,7 +246,7 @@ def test_kafka_believes_a_directory_that_was_shut_down_cleanly(clean: Copy, tmp_
     assert [line for line in said if DISTRUST.search(line)] == []
     assert [line for line in broker.said() if TRUST.search(line)], "the clean-shutdown marker was not honoured"
     # Snapshots of producers are taken as they are: nothing of the log is read again for them.
-    rebuilt_from = dict(match.groups() for line in said if (match := PRODUCERS_FROM.search(line)))
+    rebuilt_from = {match[1]: match[2] for line in said if (match := PRODUCERS_FROM.search(line))}
     ends = {f"{TOPIC}-{partition}": str(end) for partition, end in ends_of(clean.records).items()}
     assert rebuilt_from == ends
     # Indexes of closed segments are as they were; that of the active one was opened to grow and trimmed again.
@@ -381,6 +387,35 @@ def test_barnabas_goes_on_with_a_directory_that_kafka_wrote(
     # Topics that only Kafka's metadata knows are kept for the operator, out of the way.
     assert list(path.glob("__consumer_offsets-*-stray"))
     assert not list(path.glob("__consumer_offsets-[0-9]"))
+
+
+def test_partitions_of_a_kafka_cluster_are_adopted(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The steps of docs/kafka-directories.md: a topic of the same name, and Kafka's files under its id."""
+    theirs = DirectoryIdentity("A" * 21 + "Q", 0, bytes(16))
+    broker = KafkaBroker(tmp_path / "kafka", tmp_path / "theirs", theirs, [], **KAFKA_SETTINGS)
+    try:
+        broker.start()
+        create_topic(broker.bootstrap)
+        produce(broker.bootstrap, 7)
+        produce_transaction(broker.bootstrap, commits=True)
+        records = consume(broker.bootstrap)
+    finally:
+        broker.stop()
+    with RunningCluster(tmp_path_factory.mktemp("adopting"), 1) as cluster:
+        create_topic(cluster.bootstrap)
+        cluster.down()
+        ours = cluster.directory.logstore_path(0)
+        for partition in range(PARTITIONS):
+            directory = ours / f"{TOPIC}-{partition}"
+            topic_id = (directory / "partition.metadata").read_bytes()
+            shutil.rmtree(directory)
+            shutil.copytree(tmp_path / "theirs" / f"{TOPIC}-{partition}", directory)
+            (directory / "partition.metadata").write_bytes(topic_id)
+        (ours / ".kafka_cleanshutdown").unlink()
+        cluster.up()
+        assert_same(consume(cluster.bootstrap), records)
+        produce(cluster.bootstrap, 8)
+        assert len(consume(cluster.bootstrap)) == len(records) + len(CODECS) * RECORDS_PER_CODEC
 
 
 # --- refusals ---

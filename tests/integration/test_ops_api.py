@@ -99,6 +99,8 @@ def test_counts_leaders(operations: ReflectedService) -> None:
             grpc.StatusCode.INVALID_ARGUMENT,
             "INVALID_TOPIC_EXCEPTION",
         ),
+        ("AlterTopic", {"topic": "nowhere", "partitions": 3}, grpc.StatusCode.NOT_FOUND, "nowhere"),
+        ("AlterTopic", {"topic": "nowhere", "delete_configs": ["flush.ms"]}, grpc.StatusCode.NOT_FOUND, "nowhere"),
     ],
 )
 def test_refusals(

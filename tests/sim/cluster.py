@@ -52,6 +52,7 @@ class Shape:
             f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
             f"follower lag up to {self.follower_lag_us_max / 1000:g} ms, {'encoded' if self.encode else 'by reference'}"
             f"{', flushed' if self.topic_configs.get('flush.messages') == '1' else ''}"
+            f"{', compacted' if self.topic_configs.get('cleanup.policy') == 'compact' else ''}"
         )
 
 
@@ -223,5 +224,7 @@ class Cluster:
         for logstore in self.logstores:
             core_of_logstore = logstore.core
             assert core_of_logstore is not None
-            if not core_of_logstore.is_idle or core_of_logstore._watches._streams:
-                raise InvariantViolation(f"{logstore.name} is still busy, or watched")
+            if core_of_logstore._watches._streams:
+                raise InvariantViolation(f"{logstore.name} is still watched")
+            # What a pass over one log takes, at most.
+            self.wait_until(lambda core=core_of_logstore: core.is_idle, f"{logstore.name} is idle")  # type: ignore[misc]

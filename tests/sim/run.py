@@ -87,6 +87,9 @@ def random_shape(random: Random) -> Shape:
         "index.interval.bytes": random.choice(("0", "4096")),
     }
     if random.random() < 0.3:
+        # Every key is there once: nothing goes, and everything is moved.
+        configs |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    if random.random() < 0.3:
         configs["flush.messages"] = "1"
     return Shape(
         logstores=random.randint(1, 3),
@@ -134,7 +137,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         trace=scheduler.trace,
         events=scheduler.events,
         virtual_ms=scheduler.now_us // MS,
-        operations=str(cluster.history.counts),
+        operations=f"{cluster.history.counts}, {sum(each.passes for each in cluster.logstores)} logs cleaned",
         network=str(cluster.network),
         shape=str(shape),
         hits=faults.hits,

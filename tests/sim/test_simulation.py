@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.faults import Fault
+from tests.sim.clients.consumer import Taste
+from tests.sim.clients.producer import Behaviour
+from tests.sim.cluster import Cluster, Shape
+from tests.sim.faults import Fault, Faults
 from tests.sim.run import Options, random_shape, simulate
-from tests.sim.scheduler import Scheduler
+from tests.sim.scheduler import MS, SECOND, Scheduler
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 6
@@ -41,6 +44,31 @@ def test_every_role_may_die_at_any_time() -> None:
     outcome = simulate(77, Options(12, faults=EVERYTHING))
     assert not outcome.failure, str(outcome)
     assert sum(outcome.hits.values()) >= 5
+
+
+def test_logs_are_compacted_while_everything_else_goes_on() -> None:
+    producer = Behaviour(idempotent=True, acks=-1, version=9, interval_us=10 * MS, records_max=3)
+    shape = Shape(
+        logstores=1,
+        gateways=1,
+        purgatories=1,
+        controllers=1,
+        topics={"orders": 2},
+        topic_configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "200"},
+        producers=[producer],
+        consumers=[Taste(version=12, max_wait_ms=20, min_bytes=1, isolation_level=0)],
+    )
+    cluster = Cluster(Scheduler(seed=1), shape)
+    faults = Faults(cluster, [Fault.KILL_LOGSTORE, Fault.POWER_CUT], SECOND)
+    cluster.start()
+    cluster.start_clients()
+    cluster.run_for(2 * SECOND)
+    faults.start()
+    cluster.run_for(6 * SECOND)
+    cluster.settle(faults)
+    (logstore,) = cluster.logstores
+    assert logstore.passes >= 3
+    assert sum(faults.hits.values()) >= 2
 
 
 def traced(seed: int, hash_seed: str) -> str:

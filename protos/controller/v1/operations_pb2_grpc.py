@@ -64,6 +64,11 @@ class OperationsStub:
                 request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DeleteTopicRequest.SerializeToString,
                 response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DeleteTopicResponse.FromString,
                 _registered_method=True)
+        self.AlterTopic = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/AlterTopic',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicResponse.FromString,
+                _registered_method=True)
 
 
 class OperationsServicer:
@@ -105,6 +110,13 @@ class OperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AlterTopic(self, request, context):
+        """Configs first, then partitions; a refusal of one leaves what was done before it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperationsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -137,6 +149,11 @@ def add_OperationsServicer_to_server(servicer, server):
                     servicer.DeleteTopic,
                     request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DeleteTopicRequest.FromString,
                     response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DeleteTopicResponse.SerializeToString,
+            ),
+            'AlterTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterTopic,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -301,6 +318,33 @@ class Operations:
             '/barnabas.controller.v1.Operations/DeleteTopic',
             protos_dot_controller_dot_v1_dot_operations__pb2.DeleteTopicRequest.SerializeToString,
             protos_dot_controller_dot_v1_dot_operations__pb2.DeleteTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/AlterTopic',
+            protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -40,6 +40,8 @@ class OperationsStub:
     DescribeTopic: _grpc.UnaryUnaryMultiCallable[_operations_pb2.DescribeTopicRequest, _operations_pb2.DescribeTopicResponse]
     CreateTopic: _grpc.UnaryUnaryMultiCallable[_operations_pb2.CreateTopicRequest, _operations_pb2.CreateTopicResponse]
     DeleteTopic: _grpc.UnaryUnaryMultiCallable[_operations_pb2.DeleteTopicRequest, _operations_pb2.DeleteTopicResponse]
+    AlterTopic: _grpc.UnaryUnaryMultiCallable[_operations_pb2.AlterTopicRequest, _operations_pb2.AlterTopicResponse]
+    """Configs first, then partitions; a refusal of one leaves what was done before it."""
 
 @_typing.type_check_only
 class OperationsAsyncStub(OperationsStub):
@@ -50,6 +52,8 @@ class OperationsAsyncStub(OperationsStub):
     DescribeTopic: _aio.UnaryUnaryMultiCallable[_operations_pb2.DescribeTopicRequest, _operations_pb2.DescribeTopicResponse]  # type: ignore[assignment]
     CreateTopic: _aio.UnaryUnaryMultiCallable[_operations_pb2.CreateTopicRequest, _operations_pb2.CreateTopicResponse]  # type: ignore[assignment]
     DeleteTopic: _aio.UnaryUnaryMultiCallable[_operations_pb2.DeleteTopicRequest, _operations_pb2.DeleteTopicResponse]  # type: ignore[assignment]
+    AlterTopic: _aio.UnaryUnaryMultiCallable[_operations_pb2.AlterTopicRequest, _operations_pb2.AlterTopicResponse]  # type: ignore[assignment]
+    """Configs first, then partitions; a refusal of one leaves what was done before it."""
 
 class OperationsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -93,5 +97,13 @@ class OperationsServicer(metaclass=_abc_1.ABCMeta):
         request: _operations_pb2.DeleteTopicRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operations_pb2.DeleteTopicResponse, _abc.Awaitable[_operations_pb2.DeleteTopicResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def AlterTopic(
+        self,
+        request: _operations_pb2.AlterTopicRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_operations_pb2.AlterTopicResponse, _abc.Awaitable[_operations_pb2.AlterTopicResponse]]:
+        """Configs first, then partitions; a refusal of one leaves what was done before it."""
 
 def add_OperationsServicer_to_server(servicer: OperationsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

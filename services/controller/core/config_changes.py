@@ -132,6 +132,8 @@ def _decide(image: ControllerImage, resource: AlterConfigsResource) -> _Change |
     """None: everything is so already. Raises Refused."""
     if any(count > 1 for count in Counter(change.name for change in resource.changes).values()):
         raise Refused(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    # Before anybody looks into them: what a client sends has no bound of its own.
+    check_size({change.name: change.value for change in resource.changes})
     match resource.resource_type:
         case ResourceType.TOPIC:
             return _decide_topic(image, resource)
@@ -207,12 +209,13 @@ def _with_list_changed(before: str | None, change: ConfigChange, key: ConfigKey 
     items = _items((key.default or "") if before is None else before)
     given = _items(change.value)
     if operation is Operation.APPEND:
-        return ",".join([*items, *(each for each in dict.fromkeys(given) if each not in items)])
+        return ",".join({**items, **given})
     return ",".join(each for each in items if each not in given)
 
 
-def _items(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
+def _items(text: str) -> dict[str, None]:
+    """Each once, in their order."""
+    return dict.fromkeys(item.strip() for item in text.split(",") if item.strip())
 
 
 def _check_broker_configs(configs: Mapping[str, str], broker_id: int) -> None:

@@ -67,10 +67,10 @@ def create_topics(
             if excessive:
                 raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
             partitions = _assign(asked, defaults, placement)
+            check_size(asked.configs)
             config = TopicConfig.from_overrides(asked.configs)
             if isinstance(config, str):
                 raise Refused(ErrorCode.INVALID_CONFIG, config)
-            check_size(asked.configs)
         except Refused as refused:
             creation.results.append(CreateTopicResult(topic, NO_TOPIC_ID, refused.error_code, refused.message))
             continue

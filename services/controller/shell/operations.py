@@ -9,10 +9,19 @@ import grpc.aio
 
 from barnabas.cluster.keys import TopicRecord
 from barnabas.cluster.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    ConfigChange,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    NewPartitions,
     NewTopic,
     TopicReference,
 )
@@ -30,6 +39,9 @@ if TYPE_CHECKING:
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Operations"].full_name
 _TIMEOUT_MS = 30_000
+# Kafka's ConfigResource.Type and AlterConfigOp.
+_TOPIC = 2
+_SET, _DELETE = 0, 1
 
 
 def add_operations(server: grpc.aio.Server, driver: Driver) -> None:
@@ -112,6 +124,29 @@ class _Operations(OperationsServicer):
             await _abort_refused(context, result.error_code, result.error_message)
         return pb.DeleteTopicResponse(revision=response.revision)
 
+    async def AlterTopic(self, request: pb.AlterTopicRequest, context: Context) -> pb.AlterTopicResponse:  # noqa: N802
+        if not request.topic:
+            await _abort_unknown(context, request.topic)
+        changes = [ConfigChange(name, _SET, value) for name, value in sorted(request.set_configs.items())]
+        changes += [ConfigChange(name, _DELETE, "") for name in request.delete_configs]
+        revision = self._core.image.revision
+        try:
+            if changes:
+                resource = AlterConfigsResource(_TOPIC, request.topic, False, changes)
+                altered = await self._driver.ask(AlterConfigsRequest([resource], _timeout_ms(context)))
+                assert isinstance(altered, AlterConfigsResponse)
+                await _require_done(context, request.topic, altered.results[0])
+                revision = altered.revision
+            if request.partitions:
+                growth = NewPartitions(request.topic, request.partitions)
+                grown = await self._driver.ask(CreatePartitionsRequest([growth], _timeout_ms(context)))
+                assert isinstance(grown, CreatePartitionsResponse)
+                await _require_done(context, request.topic, grown.results[0])
+                revision = grown.revision
+        except NotActive as outcome:
+            await abort_not_active(context, self._driver, outcome)
+        return pb.AlterTopicResponse(revision=revision)
+
     async def _require_active(self, context: Context) -> None:
         if not self._core.active:
             await abort_not_active(context, self._driver, NotActive(untouched=True))
@@ -145,6 +180,13 @@ def _timeout_ms(context: Context) -> int:
     """The caller's deadline, less a little to answer in."""
     remaining_s = context.time_remaining()
     return _TIMEOUT_MS if remaining_s is None else min(_TIMEOUT_MS, max(0, int(remaining_s * 1000) - 500))
+
+
+async def _require_done(context: Context, topic: str, result: AlterConfigsResult | CreatePartitionsResult) -> None:
+    if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        await _abort_unknown(context, topic)
+    if result.error_code != ErrorCode.NONE:
+        await _abort_refused(context, result.error_code, result.error_message)
 
 
 async def _abort_unknown(context: Context, topic: str) -> NoReturn:

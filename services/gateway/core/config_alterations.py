@@ -19,7 +19,7 @@ from services.gateway.core.authorization import Operation, authorize
 from services.gateway.core.config_resources import NOT_SERVED, acl_resource, authorization_error
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import error_message
+from services.gateway.core.error_messages import told_message
 from services.gateway.core.slots import Slot
 
 TIMEOUT_MS: Final = 30_000
@@ -123,4 +123,4 @@ class PendingAlterConfigs(Slot, ABC):
 
 def _refuse(outcome: Outcome, error_code: int, message: str) -> None:
     outcome.error_code = error_code
-    outcome.error_message = (message or error_message(error_code)) if error_code else None
+    outcome.error_message = told_message(error_code, message)

@@ -164,8 +164,13 @@ class Appends:
             self._refuse(stream, append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def fail_unwritten(self, partition: Partition, tokens: list[object]) -> None:
-        """Answer appends that a full disk did not take; they are not in the log."""
+        """Answer appends that a full disk did not take, and those that wait behind them: a producer's next batch must
+        not get in before the one that it has to send again. None of them is in the log.
+        """
         self._fail(cast("list[PendingAppend]", tokens), ErrorCode.KAFKA_STORAGE_ERROR)
+        for waiting in self._openings.drop(partition):
+            waiting.stream.requests_handled += 1
+            self._refuse(waiting.stream, waiting.append, ErrorCode.KAFKA_STORAGE_ERROR)
         while partition.pending and partition.pending[0].answered:
             partition.pending.popleft()
 

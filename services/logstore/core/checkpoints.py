@@ -90,6 +90,13 @@ class Checkpoints:
             self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
             self._write((kind, directory))
 
+    def log_moved(self, log: PartitionLog) -> None:
+        """It is in another log directory now, whose checkpoints don't know it yet."""
+        directory = self._directories.directory_of(log)
+        self.high_watermark_moved(directory)
+        for kind in (_Kind.RECOVERY_POINTS, _Kind.LOG_STARTS):
+            self._write((kind, directory))
+
     def is_leaving(self, topic_partition: TopicPartition) -> bool:
         """Whether an earlier log of this name isn't quite gone: no new one may be made yet."""
         log = self._leaving.get(topic_partition)
@@ -104,6 +111,13 @@ class Checkpoints:
             return True
         del self._leaving[topic_partition]
         return False
+
+    def lacks_room(self, topic_partition: TopicPartition) -> bool:
+        """Whether what has to be written before a log is quite gone can't be written for now."""
+        return any(
+            topic_partition in names and directory.no_room is not None
+            for (_, directory), names in self._names_in_doubt.items()
+        )
 
     # --- offsets that go back ---
 

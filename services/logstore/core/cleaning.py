@@ -121,6 +121,7 @@ class Cleaning:
             and self._replicas.by_log.get(partition.log) is partition
             and is_compacted(partition.log.config)
             and partition.key not in self.uncleanable
+            and not partition.log.is_held
         )
 
     def _look_at(self, partition: Partition, wall_ms: int) -> None:

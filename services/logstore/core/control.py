@@ -182,6 +182,9 @@ class Control:
             partition = self._replicas.by_name.get((topic.topic, state.partition))
         if partition is None:
             while self._checkpoints.is_leaving((topic.topic, state.partition)):
+                if self._checkpoints.lacks_room((topic.topic, state.partition)):
+                    # Who knows when there is some; and every other command waits behind this one.
+                    return ErrorCode.KAFKA_STORAGE_ERROR
                 yield Pause.DISK_BUSY
             partition = self._create(topic, state.partition, config)
             yield Pause.LOG_MADE

@@ -19,6 +19,8 @@ class Directories:
         self._replicas = replicas
         self.by_path = {directory.path: directory for directory in self._directories}
         self._failed: set[str] = set()
+        self.preferred: dict[TopicPartition, LogDirectory] = {}
+        """Where partitions go that are not here yet, by AlterReplicaLogDirs; forgotten by a restart, as in Kafka."""
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -32,7 +34,9 @@ class Directories:
         online = self.online
         if not online:
             return None
-        directory = min(online, key=lambda each: (each.no_room is not None, len(each.logs)))
+        directory = self.preferred.pop(topic_partition, None)
+        if directory is None or directory.error is not None:
+            directory = min(online, key=lambda each: (each.no_room is not None, len(each.logs)))
         log = directory.create(topic_partition, topic_id, config)
         if isinstance(log, DiskError):
             self._replicas.disk_failures.append((directory.path, log))

@@ -13,6 +13,7 @@ from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.directories import Directories
 from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import Housekeeping
+from services.logstore.core.moves import Moves
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.queries import Queries
@@ -21,11 +22,13 @@ from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.effects import (
+    CopyEffect,
     DeleteDirectoryEffect,
     DeleteFilesEffect,
     DropCleanedEffect,
     FindRecordEffect,
     FlushEffect,
+    MovedEffect,
     OpenBatchEffect,
     ProbeEffect,
     ReadEffect,
@@ -56,6 +59,7 @@ class DiskOutcomes:
         queries: Queries,
         watches: Watches,
         full_disks: FullDisks,
+        moves: Moves,
         replication: Replication,
         outbox: Outbox,
         fail_pending: Callable[[Partition, ErrorCode], None],
@@ -72,6 +76,7 @@ class DiskOutcomes:
         self._queries = queries
         self._watches = watches
         self._full_disks = full_disks
+        self._moves = moves
         self._replication = replication
         self._outbox = outbox
         self._fail_pending = fail_pending
@@ -113,6 +118,11 @@ class DiskOutcomes:
                 self._full_disks.on_probed(effect)
             case SpaceEffect():
                 effect.is_done = True
+            case CopyEffect():
+                self._moves.on_copied(effect)
+                self.act_on_failures()
+            case MovedEffect():
+                pass
             case DeleteFilesEffect() | DeleteDirectoryEffect():
                 pass
             case _:
@@ -141,6 +151,10 @@ class DiskOutcomes:
                 self._replicas.disk_failures.append((effect.replacement.path.rpartition("/")[0], error))
             case TakeBackEffect() | TruncateEffect():
                 self._log_failed(effect.log, error)
+            case CopyEffect():
+                self._moves.on_failed(effect, error)
+            case MovedEffect():
+                self._replicas.disk_failures.append((effect.old_log_directory, error))
             case SpaceEffect():
                 effect.is_done = effect.has_failed = True
                 self._replicas.disk_failures.append((effect.log_directory, error))

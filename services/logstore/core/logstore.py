@@ -67,6 +67,7 @@ from services.logstore.core.directories import Directories
 from services.logstore.core.disk_outcomes import DiskOutcomes
 from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
+from services.logstore.core.moves import Moves
 from services.logstore.core.outbox import Outbox, Outgoing
 from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.producer_expiry import ProducerExpiry
@@ -191,8 +192,9 @@ class LogstoreCore:
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
+        self._moves = Moves(self._replicas, self._directories, self._checkpoints, self._appends, self._outbox)
         self._administration = Administration(
-            self._replicas, self._directories, self._settings, self._retention, self._outbox
+            self._replicas, self._directories, self._settings, self._retention, self._moves, self._outbox
         )
         self._full_disks = FullDisks(
             self._replicas,
@@ -215,6 +217,7 @@ class LogstoreCore:
             self._queries,
             self._watches,
             self._full_disks,
+            self._moves,
             self._replication,
             self._outbox,
             self._fail_pending,
@@ -228,6 +231,7 @@ class LogstoreCore:
             replica = Partition(config.node_id, topic, opened.topic_id, partition, opened.opened.log)
             replica.high_watermark = max(opened.high_watermark, replica.high_watermark)
             self._replicas.add(replica)
+        self._moves.resume()
 
     # --- the turn ----------------------------------------------------------------------------------------------------
 
@@ -259,6 +263,7 @@ class LogstoreCore:
 
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
+        self._moves.go_on()
         self._appends.take_writes()
         self._full_disks.take_back()
         effects = self._outbox.take_effects()
@@ -346,6 +351,7 @@ class LogstoreCore:
         self._housekeeping.tick(now_ms, self._wall_ms)
         self._producer_expiry.tick(now_ms, self._wall_ms)
         self._full_disks.tick(now_ms)
+        self._moves.tick(now_ms)
         self._cleaning.tick(now_ms, self._wall_ms)
         self._administration.poke()
         self._disk_outcomes.act_on_failures()
@@ -371,8 +377,9 @@ class LogstoreCore:
         self._reads.fail_pending(partition, error)
         self._queries.fail_pending(partition, error)
 
-    def _before_cut(self, partition: Partition) -> None:
+    def _before_cut(self, partition: Partition) -> bool:
         self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self._moves.interrupt(partition.log)
 
     def _has_writes(self, log: PartitionLog) -> None:
         self._appends.has_writes(log)
@@ -392,12 +399,13 @@ class LogstoreCore:
         self._data_inbox.refuses_appends = True
         self._replication.following.stop()
         self._cleaning.stop()
+        self._moves.stop()
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be done, and nothing is under way."""
         is_working = len(self._data_inbox) > 0 or self._administration.has_work
-        is_idle = self._control.is_idle and self._cleaning.is_idle
+        is_idle = self._control.is_idle and self._cleaning.is_idle and self._moves.is_idle
         return is_idle and not is_working and not self._effects_in_flight
 
     def take_closing_flushes(self) -> list[StorageEffect]:

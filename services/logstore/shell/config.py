@@ -12,6 +12,8 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import settings_of
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
+from services.logstore.core.replication.fetcher import FetchLimits
+from services.logstore.core.replication.replication import ReplicationConfig
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
@@ -91,6 +93,12 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     message_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 + 12
     min_insync_replicas: Count = 1
 
+    replica_lag_time_max_ms: Count = 30_000
+    replica_fetch_max_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1024 * 1024
+    replica_fetch_response_max_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 10 * 1024 * 1024
+    replica_fetch_wait_max_ms: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 500
+    replica_fetch_backoff_ms: Milliseconds = 1000
+
     producer_id_expiration_ms: Count = 24 * HOUR_MS
     producer_id_expiration_check_interval_ms: Count = 10 * MINUTE_MS
 
@@ -116,6 +124,11 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         self.log_dirs = [os.path.abspath(path) for path in self.log_dirs]
         if len(set(self.log_dirs)) < len(self.log_dirs):
             raise ValueError(f"log.dirs={','.join(self.log_dirs)}: a path is there twice")
+        if self.replica_fetch_wait_max_ms >= self.replica_lag_time_max_ms:
+            raise ValueError(
+                f"replica.fetch.wait.max.ms={self.replica_fetch_wait_max_ms}: followers of idle partitions would fall "
+                f"out of the ISR, replica.lag.time.max.ms is {self.replica_lag_time_max_ms}"
+            )
         if not self.control_listeners:
             self.control_listeners = f"{host}:{port + 1 if port else 0}"
         defaults = TopicConfig.from_overrides(self.topic_defaults())
@@ -126,6 +139,15 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         """The settings that topics get unless they have their own, by topics' names for them."""
         texts = {key: setting.value for key, setting in settings_of(self, BROKER_KEYS).items()}
         return topic_defaults({key: text for key, text in texts.items() if text is not None})
+
+    def replication(self) -> ReplicationConfig:
+        limits = FetchLimits(
+            self.replica_fetch_response_max_bytes,
+            self.replica_fetch_max_bytes,
+            self.replica_fetch_wait_max_ms,
+            self.replica_fetch_backoff_ms,
+        )
+        return ReplicationConfig(self.replica_lag_time_max_ms, limits)
 
     def data_address(self, bound_port: int) -> str:
         """What gateways and purgatory pods connect to, once the listener is bound."""

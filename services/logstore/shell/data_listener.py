@@ -1,4 +1,6 @@
-"""The data listener: DataChannel.Exchange, DataChannel.Read and PartitionWatch.Watch, as bytes packed by hand."""
+"""The data listener: DataChannel.Exchange and .Read, PartitionWatch.Watch and Replication.Replicate, as bytes packed
+by hand.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +12,33 @@ import grpc.aio
 from barnabas.channel.messages import (
     ExchangeResponse,
     ReadResponse,
+    ReplicateResponse,
     WatchResponse,
 )
 from barnabas.channel.packing import (
     pack_exchange_response,
     pack_read_response,
+    pack_replicate_response,
     pack_watch_response,
     scan_exchange_request,
     scan_read_request,
+    scan_replicate_request,
     scan_watch_request,
 )
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
-from protos.logstore.v1 import data_pb2, watch_pb2
+from protos.logstore.v1 import data_pb2, replication_pb2, watch_pb2
 from services.logstore.core.outbox import Outgoing
 from services.logstore.shell.loop import LogstoreLoop
 
 DATA_SERVICE: Final[str] = data_pb2.DESCRIPTOR.services_by_name["DataChannel"].full_name
 WATCH_SERVICE: Final[str] = watch_pb2.DESCRIPTOR.services_by_name["PartitionWatch"].full_name
+REPLICATION_SERVICE: Final[str] = replication_pb2.DESCRIPTOR.services_by_name["Replication"].full_name
 
 M = TypeVar("M")
 
 
 class DataListener:
-    """Streams of all three kinds, by ids of their own. Until `serve` they are refused: the logs are being loaded."""
+    """Streams of all four kinds, by ids of their own. Until `serve` they are refused: the logs are being loaded."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._loop: LogstoreLoop | None = None
@@ -41,6 +47,7 @@ class DataListener:
         register_stream(server, DATA_SERVICE, "Exchange", self._open_exchange)
         register_stream(server, DATA_SERVICE, "Read", self._open_read)
         register_stream(server, WATCH_SERVICE, "Watch", self._open_watch)
+        register_stream(server, REPLICATION_SERVICE, "Replicate", self._open_replicate)
 
     def serve(self, loop: LogstoreLoop) -> None:
         """Take streams from now on."""
@@ -55,7 +62,9 @@ class DataListener:
             streams[stream_id].send(pack_read_response(read))
         for stream_id, watched in outgoing.watches:
             streams[stream_id].send(pack_watch_response(watched))
-        for stream_id, reason in outgoing.closes:
+        for stream_id, answered in outgoing.replication.responses:
+            streams[stream_id].send(pack_replicate_response(answered))
+        for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):
             if stream_id in streams:
                 streams[stream_id].close(reason)
 
@@ -74,6 +83,12 @@ class DataListener:
         if self._loop is None:
             return _refuse(stream)
         return _Stream(self, self._loop, stream, scan_watch_request, self._loop.core.on_watch, _watch_heartbeat)
+
+    def _open_replicate(self, stream: ServerStream) -> StreamHandler:
+        if self._loop is None:
+            return _refuse(stream)
+        core = self._loop.core
+        return _Stream(self, self._loop, stream, scan_replicate_request, core.on_replicate, _replicate_heartbeat)
 
     def add(self, stream: ServerStream) -> int:
         """A new stream's id."""
@@ -147,3 +162,7 @@ def _read_heartbeat(count: int) -> bytes:
 
 def _watch_heartbeat(count: int) -> bytes:
     return pack_watch_response(WatchResponse(heartbeat=count))
+
+
+def _replicate_heartbeat(count: int) -> bytes:
+    return pack_replicate_response(ReplicateResponse(heartbeat=count))

@@ -16,6 +16,7 @@ from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from services.logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
+from services.logstore.core.storage.log_copy import finish_moves
 from services.logstore.core.storage.log_directory import (
     DirectoryRefusal,
     LogDirectory,
@@ -114,6 +115,7 @@ def load_directories(
     errors = [f"log.dirs={each.path}: {each.error}" for each in directories if each.error is not None]
     if len(errors) == len(directories):
         raise StartRefused("; ".join(errors))
+    partitions = _without_old_ones(disk, directories, partitions)
     seen: dict[tuple[str, int], str] = {}
     for partition in partitions:
         path = partition.opened.log.directory
@@ -121,6 +123,18 @@ def load_directories(
         if other != path:
             raise StartRefused(f"{path} and {other} are the same partition: move one of them away")
     return LoadedDirectories(directories, partitions)
+
+
+def _without_old_ones(
+    disk: Disk, directories: Sequence[LogDirectory], partitions: Sequence[OpenedPartition]
+) -> list[OpenedPartition]:
+    """What a crash at the end of a move has left in two log directories is deleted in the old one."""
+    by_path = {directory.path: directory for directory in directories}
+    kept = {each.opened.log.directory: each for each in partitions}
+    for path in finish_moves(disk, [(each.topic_partition, path) for path, each in kept.items()]):
+        _log.warning("this partition has been moved: its old directory is deleted", directory=path)
+        by_path[path.rpartition("/")[0]].delete(kept.pop(path).topic_partition, monotonic_ms())
+    return list(kept.values())
 
 
 def _open(disk: Disk, path: str, cluster_id: str, node_id: int, kernel_boot_id: str) -> LogDirectory:

@@ -17,33 +17,38 @@ from typing import Final
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
+from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from barnabas.wire.errors import ErrorCode
 from services.logstore.cleaner import CleanerSettings
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
 from services.logstore.core.outbox import Outgoing
+from services.logstore.core.replication.outbox import ReplicationOutgoing
 from services.logstore.core.storage.checkpoints import uuid_to_text
 from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
 from services.logstore.shell.cleaner_process import CleanerProcess, log_pass
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
-from services.logstore.shell.data_listener import DATA_SERVICE, WATCH_SERVICE, DataListener
+from services.logstore.shell.controller_requests import ControllerRequests
+from services.logstore.shell.data_listener import DATA_SERVICE, REPLICATION_SERVICE, WATCH_SERVICE, DataListener
 from services.logstore.shell.io_workers import IoWorkers
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, allow_open_files, load_directories
 from services.logstore.shell.loop import LogstoreLoop
 from services.logstore.shell.posix_disk import PosixDisk
+from services.logstore.shell.replica_links import ReplicaLinks
 
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
 STOP_GRACE_MS: Final = 300
 ERRORS_LOGGED_MAX: Final = 5
-_SERVICES: Final = (DATA_SERVICE, WATCH_SERVICE, ADMINISTRATION_SERVICE)
+_SERVICES: Final = (DATA_SERVICE, REPLICATION_SERVICE, WATCH_SERVICE, ADMINISTRATION_SERVICE)
 
 _log = get_logger("logstore")
 
@@ -73,6 +78,8 @@ class LogstoreNode:
         self._loop: LogstoreLoop | None = None
         self._workers: IoWorkers | None = None
         self._cleaner: CleanerProcess | None = None
+        self._links: ReplicaLinks | None = None
+        self._requests: ControllerRequests | None = None
         self._registration: Registration | None = None
         self._health: Health | None = None
 
@@ -117,6 +124,10 @@ class LogstoreNode:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.run())
             tasks.create_task(self._report_log_dirs(registration))
+            assert self._links is not None
+            assert self._requests is not None
+            tasks.create_task(self._links.run())
+            tasks.create_task(self._requests.run())
             tasks.create_task(self._fail_with_the_loop())
 
     async def _learn_cluster_id(self) -> str:
@@ -165,6 +176,7 @@ class LogstoreNode:
             producer_id_expiration_check_interval_ms=settings.producer_id_expiration_check_interval_ms,
             recovery_point_checkpoint_interval_ms=settings.log_flush_offset_checkpoint_interval_ms,
             log_start_checkpoint_interval_ms=settings.log_flush_start_offset_checkpoint_interval_ms,
+            replication=settings.replication(),
             cleaner_is_enabled=settings.log_cleaner_enable,
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
         )
@@ -174,6 +186,9 @@ class LogstoreNode:
                 self._offline_log_dirs[directory.path] = str(directory.error)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
         self._loop = LogstoreLoop(core, self._workers, self._send)
+        self._links = ReplicaLinks(self._loop)
+        membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
+        self._requests = ControllerRequests(membership, self._loop)
         self._cleaner = CleanerProcess(self._cleaner_settings(), self._on_cleaner_report, self._on_cleaner_gone)
         self._loop.start()
 
@@ -227,6 +242,7 @@ class LogstoreNode:
     def _send(self, outgoing: Outgoing) -> None:
         self._listener.send(outgoing)
         self._administration.send(outgoing)
+        self._replicate(outgoing.replication)
         for path, error in outgoing.offline:
             self._offline_log_dirs[path] = str(error)
             self._full_log_dirs.pop(path, None)
@@ -254,6 +270,15 @@ class LogstoreNode:
                     },
                     partitions_refused=len(response.partition_errors),
                 )
+
+    def _replicate(self, outgoing: ReplicationOutgoing) -> None:
+        assert self._links is not None
+        assert self._requests is not None
+        self._links.send(outgoing)
+        if outgoing.alter_partition is not None:
+            self._requests.alter_partition(outgoing.alter_partition)
+        for problem in outgoing.problems:
+            _log.error("a replica can't follow its leader", problem=problem)
 
     def _on_cleaner_report(self, report: CleanerReport) -> None:
         assert self._loop is not None

@@ -29,7 +29,7 @@ def check(data: bytes) -> None:
     config = _CONFIGS[data[0] % len(_CONFIGS)] if data else _CONFIGS[0]
     disk = DiskModel()
     log = new_log(disk, config)
-    taken = []
+    taken: list[tuple[int, int]] = []
     for records in split_pieces(data[1:])[:_BATCHES_MAX]:
         end_before = log.next_offset
         outcome = log.append(memoryview(records), 0, WALL_MS, len(taken))

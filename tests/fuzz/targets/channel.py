@@ -48,7 +48,7 @@ def _fill(random: Random, message: Message) -> None:
             setattr(message, field.name, _scalar(random, field))
 
 
-def _scalar(random: Random, field: FieldDescriptor) -> Any:
+def _scalar(random: Random, field: Any) -> Any:
     match field.type:
         case FieldDescriptor.TYPE_STRING:
             return random.choice(("", "a", "é" * 70))

@@ -16,6 +16,7 @@ from barnabas.runtime.compression import compress, decompress
 from barnabas.wire.record_batch import (
     HEADER_BYTES,
     MAGIC,
+    Compression,
     Record,
     build_batch,
     crc_is_valid,
@@ -124,7 +125,7 @@ def build(random: Random) -> bytes:
             case _:
                 codec = random.choice((0, 0, 1, 2, 3, 4))
                 records = random_batch(random)
-                pieces.append(compressed(records, codec) if codec else records)
+                pieces.append(compressed(records, Compression(codec)) if codec else records)
     return random.randbytes(1) + join_pieces(pieces)
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from barnabas.runtime.config import ConfigError, build_config, parse_properties
+from barnabas.runtime.config import ConfigError, build_config
+from barnabas.runtime.properties import parse_properties
 from services.controller.shell.config import ControllerConfig
 from services.gateway.shell.config import GatewayProperties
 from services.logstore.shell.config import LogstoreSettings

@@ -45,7 +45,8 @@ def check(data: bytes) -> None:
         return
     header = parse_header(data)
     payload = memoryview(data)[HEADER_BYTES:]
-    timestamps, is_whole = [], True
+    timestamps: list[tuple[int, int]] = []
+    is_whole = True
     try:
         timestamps += iterate_timestamps(header, payload)
     except MalformedFrame:

@@ -178,7 +178,7 @@ class Producer(Client):
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _send_batch(self, batch: Batch) -> None:
-        records = [Record(None, value, self.wall_ms) for value in batch.values]
+        records = [Record(value, value, self.wall_ms) for value in batch.values]
         producer_id = self._producer_id if self.behaviour.idempotent else -1
         producer_epoch = 0 if self.behaviour.idempotent else -1
         encoded = build_batch(

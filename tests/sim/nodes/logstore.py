@@ -13,17 +13,20 @@ from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
+from services.logstore.core.storage.compaction.orders import PassOutcome
 from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect, execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel
 from tests.sim.network import End, Network
+from tests.sim.nodes.cleaner import CleanerNode
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
 from tests.sim.scheduler import MS, Scheduler
 
 DIRECTORY = "/data"
+CLEANER_BACKOFF_MS = 300
 
 
 class LogstoreNode(Process):
@@ -39,6 +42,8 @@ class LogstoreNode(Process):
         self.flushed: Callable[[Partition, int], None] = lambda partition, offset: None
         # What a write that has been carried out has put into each log: offsets below it are in the page cache.
         self.written: dict[PartitionLog, int] = {}
+        self.passes = 0
+        """Logs cleaned, so far."""
         self.is_stopping = False
         self._is_closing = False
         self._boots = 0
@@ -70,7 +75,8 @@ class LogstoreNode(Process):
         )
         assert isinstance(directory, LogDirectory), directory
         loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
-        config = LogstoreConfig(self.node_id, cluster_id)
+        config = LogstoreConfig(self.node_id, cluster_id, cleaner_backoff_ms=CLEANER_BACKOFF_MS)
+        self._cleaner = CleanerNode(self)
         self.core = LogstoreCore(config, [directory], loaded, CODECS)
         self.written = {opened.opened.log: opened.opened.log.log_end_offset for opened in loaded}
         self.opened(self)
@@ -175,6 +181,9 @@ class LogstoreNode(Process):
             if end is not None:
                 end.close(reason)
                 self.stream_closed(stream_id)
+        for command in outgoing.cleaner:
+            self._cleaner.command(command)
+        self.passes += len([report for report in outgoing.passes if report.ended.outcome is PassOutcome.DONE])
         self.turned(self)
         if core.has_work:
             self.turn_soon()

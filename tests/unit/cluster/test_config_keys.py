@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from barnabas.cluster.broker_config_keys import BARNABAS_ONLY, BROKER_KEYS, UpdateMode, synonyms, topic_defaults
@@ -15,22 +14,13 @@ from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.cluster.topic_config_keys import TOPIC_KEYS
 from barnabas.runtime.config import settings_of
-from services.controller.shell.config import ControllerConfig
-from services.gateway.shell.config import GatewayProperties
-from services.logstore.shell.config import LogstoreSettings
-from services.purgatory.shell.config import PurgatoryConfig
+from tests.unit.docs.configuration import SERVICES
 
 ROWS = [line.split("\t") for line in (Path(__file__).parent / "kafka_configs.tsv").read_text().splitlines()]
 KAFKA_BROKER = {name: (kind, default, mode) for tag, name, kind, default, mode in ROWS[:-3] if tag == "broker"}
 KAFKA_TOPIC = {name: (kind, default, names) for tag, name, kind, default, names in ROWS[:-3] if tag == "topic"}
 DYNAMIC_ONLY = [row[1] for row in ROWS if row[0] == "dynamic only"]
 
-SERVICES: dict[Role, msgspec.Struct] = {
-    Role.LOGSTORE: LogstoreSettings(node_id=1, log_dirs=["/data"], etcd_endpoints=["etcd:2379"]),
-    Role.GATEWAY: GatewayProperties(etcd_endpoints=["etcd:2379"]),
-    Role.PURGATORY: PurgatoryConfig(etcd_endpoints=["etcd:2379"]),
-    Role.CONTROLLER: ControllerConfig(etcd_endpoints=["etcd:2379"]),
-}
 # What another default than Kafka's is for.
 OTHER_DEFAULTS = {
     "listeners": "loopback unless told otherwise",

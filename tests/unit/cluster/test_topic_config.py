@@ -153,3 +153,8 @@ def test_tiered_storage_is_refused_as_kafka_does_where_it_is_off() -> None:
     assert isinstance(error, str)
     assert error.startswith("Tiered Storage functionality is disabled")
     assert isinstance(TopicConfig.from_overrides({"remote.storage.enable": "false"}), TopicConfig)
+
+
+def test_a_hostile_list_is_read_in_linear_time() -> None:
+    """Splitting by blanks around commas took quadratic time: minutes for this one."""
+    assert isinstance(TopicConfig.from_overrides({"cleanup.policy": "a" + " " * 500_000 + "b"}), str)

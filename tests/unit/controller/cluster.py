@@ -54,6 +54,7 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
+from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
 from tests.sim.etcd_model import EtcdModel, Fate
 
@@ -86,6 +87,7 @@ class FakeLogstore:
                 self.partitions.clear()
             for topic in request.leader_and_isr.topics:
                 for partition in topic.partitions:
+                    assert self.node_id in partition.replicas
                     self.partitions[topic.topic_id, partition.partition] = partition
         elif request.stop_replica is not None:
             for stopped in request.stop_replica.partitions:
@@ -96,7 +98,7 @@ class FakeLogstore:
 class ControllerNode:
     """One controller core with its lease, its watch and what is under way to it and from it."""
 
-    def __init__(self, cluster: Cluster, controller_id: str) -> None:
+    def __init__(self, cluster: Cluster, controller_id: str, settings: ElectionSettings) -> None:
         self.cluster = cluster
         self.controller_id = controller_id
         self.core = Controller(
@@ -106,6 +108,7 @@ class ControllerNode:
             new_topic_id=cluster.new_topic_id,
             new_cluster_id=lambda: "cluster",
             wall_ms=lambda: WALL_MS + cluster.now_ms,
+            settings=settings,
         )
         self.lease = cluster.etcd.grant(LEASE_MS)
         self.watch = cluster.etcd.watch(KEYS.prefix)
@@ -221,8 +224,10 @@ class Cluster:
         self._topic_ids += 1
         return self._topic_ids.to_bytes(16, "big")
 
-    def controller(self, controller_id: str = "controller-0") -> ControllerNode:
-        node = ControllerNode(self, controller_id)
+    def controller(
+        self, controller_id: str = "controller-0", settings: ElectionSettings | None = None
+    ) -> ControllerNode:
+        node = ControllerNode(self, controller_id, settings or ElectionSettings())
         self.controllers.append(node)
         return node
 
@@ -239,10 +244,16 @@ class Cluster:
         self.fate = fate
         return revision
 
-    def logstore(self, node_id: int) -> FakeLogstore:
+    def logstore(self, node_id: int, *, rack: str = "", may_lack_records: bool = False) -> FakeLogstore:
         """Start it, or start it again."""
         registration = LogstoreRegistration(
-            node_id, f"i{self.etcd.revision}", f"d{node_id}", f"logstore-{node_id}:9500", f"logstore-{node_id}:9501"
+            node_id,
+            f"i{self.etcd.revision}",
+            f"d{node_id}",
+            f"logstore-{node_id}:9500",
+            f"logstore-{node_id}:9501",
+            rack,
+            may_lack_records=may_lack_records,
         )
         lease, epoch = self.register(Role.LOGSTORE, str(node_id), registration)
         self.logstores[node_id] = FakeLogstore(node_id, lease, epoch)

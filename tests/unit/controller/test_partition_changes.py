@@ -128,7 +128,7 @@ def test_of_members_that_are_gone_together_the_leader_is_the_last() -> None:
     assert seen(after_liveness(partition(2, 3), live(1), RULES)) == (NO_LEADER, 8, (2,), ())
 
 
-# --- who may lead besides the ISR (KIP-966) ----------------------------------------------------------------------------
+# --- who may lead besides the ISR (KIP-966) --------------------------------------------------------------------------
 
 
 def test_whoever_leaves_an_isr_at_its_minimum_may_lead() -> None:
@@ -173,7 +173,7 @@ def test_a_lower_minimum_ends_what_rests_on_the_higher() -> None:
     assert without_eligible(record).partition_epoch == 10
 
 
-# --- who stops, and who may have lost records (rule 15) ------------------------------------------------------------------
+# --- who stops, and who may have lost records (rule 15) --------------------------------------------------------------
 
 
 def test_a_stopping_logstore_leaves_the_isr_and_leads_no_more() -> None:
@@ -218,7 +218,7 @@ def test_a_member_that_is_gone_outlasts_a_suspect() -> None:
     assert seen(after_liveness(partition(1, 2), live(1, suspect=(1,), life=1), RULES)) == (NO_LEADER, 8, (2,), ())
 
 
-# --- elections on demand, and unclean ones -------------------------------------------------------------------------------
+# --- elections on demand, and unclean ones ---------------------------------------------------------------------------
 
 
 def test_an_unclean_leader_starts_alone_and_recovering() -> None:
@@ -258,7 +258,7 @@ def test_anyone_leads_on_demand_whatever_the_topic_allows() -> None:
     assert led_by_anyone(offline, live(4), RULES) is None
 
 
-# --- reassignments (KIP-455) ---------------------------------------------------------------------------------------------
+# --- reassignments (KIP-455) -----------------------------------------------------------------------------------------
 
 
 def moved(record: PartitionRecord | None) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -357,7 +357,7 @@ EVENTS = st.one_of(*CRASHES, *CHANGES, *LOSSES)
 
 
 class World:
-    """One partition, the logstores, and what is committed: who surely holds every record that the leader let through."""
+    """One partition, the logstores, and how many of the records that a leader let through each of their logs has."""
 
     def __init__(self, replicas: list[int], rules: TopicRules) -> None:
         self.epochs = {node_id: 100 * node_id for node_id in range(1, 6)}

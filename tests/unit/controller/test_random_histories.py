@@ -13,7 +13,14 @@ from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterConfigsResponse,
+    AlterPartitionRequest,
+    AlterReassignmentsRequest,
+    ControlledShutdownRequest,
+    ElectLeadersRequest,
+    IsrChange,
+    IsrMember,
     NewTopic,
+    Reassignment,
 )
 from barnabas.ports.etcd import Snapshot, Txn
 from barnabas.wire.errors import ErrorCode
@@ -37,14 +44,16 @@ LOGSTORES = (1, 2, 3)
 TOPICS = ("a", "b", "c", "d")
 # Resource type, name and key.
 SETTINGS = [
-    *((TOPIC, topic, key) for topic in TOPICS for key in ("segment.bytes", "retention.ms")),
+    *((TOPIC, topic, key) for topic in TOPICS for key in ("segment.bytes", "min.insync.replicas")),
     *((BROKER, name, key) for name in ("", "1", "2") for key in ("log.segment.bytes", "log.retention.ms")),
 ]
 
 
 class History:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: list[int]) -> None:
+        """`kinds`: what happens, by the numbers in `step`."""
         self.rng = random.Random(seed)
+        self.kinds = kinds
         self.cluster = Cluster(self.fate)
         self.cluster.controller("controller-0")
         self.cluster.controller("controller-1")
@@ -74,9 +83,9 @@ class History:
         cluster, rng = self.cluster, self.rng
         controller = rng.choice(cluster.controllers)
         node_id = rng.choice(LOGSTORES)
-        match rng.randrange(13):
+        match rng.choice(self.kinds):
             case 0 | 1:
-                topic = NewTopic(rng.choice(TOPICS), rng.choice([1, 3, 501]), 1)
+                topic = NewTopic(rng.choice(TOPICS), rng.choice([1, 3, 501]), rng.choice([1, 2, 3]))
                 controller.request(create(topic, timeout_ms=rng.choice([0, 300, 5000])))
             case 2:
                 controller.request(delete(rng.choice(TOPICS)))
@@ -86,7 +95,7 @@ class History:
                 rng.choice([cluster.crash, cluster.stop])(node_id)
             case 4 | 5:
                 cluster.crash(node_id)
-                cluster.logstore(node_id)
+                cluster.logstore(node_id, may_lack_records=rng.random() < 0.3)
             case 6:
                 # Cut off for longer than its lease, or not.
                 controller.cut_off = True
@@ -105,9 +114,33 @@ class History:
             case 10:
                 growth = (rng.choice(TOPICS), rng.choice([2, 4, 700, 1100]))
                 controller.request(grow(growth, timeout_ms=rng.choice([0, 300, 5000])))
+            case 11:
+                self.ask_for_isrs(controller, node_id)
+            case 12:
+                kind, timeout_ms = rng.choice([0, 1]), rng.choice([0, 300, 5000])
+                controller.request(ElectLeadersRequest(kind, True, [], timeout_ms))
+            case 13:
+                target = rng.sample(LOGSTORES, rng.randrange(len(LOGSTORES) + 1))
+                moves = [Reassignment(topic, rng.randrange(3), target) for topic in TOPICS]
+                controller.request(AlterReassignmentsRequest(moves, rng.choice([0, 300, 5000])))
+            case 14:
+                controller.request(ControlledShutdownRequest(node_id, cluster.logstores[node_id].broker_epoch))
             case _:
                 cluster.advance(rng.choice([100, 1000]))
         self.check()
+
+    def ask_for_isrs(self, controller: ControllerNode, node_id: int) -> None:
+        """A leader's word on some of its partitions, by what it was told; members live as it last saw them, or before."""
+        rng, logstores = self.rng, self.cluster.logstores
+        changes = []
+        for (topic_id, number), told in logstores[node_id].partitions.items():
+            if told.leader == node_id and rng.random() < 0.7:
+                members = [each for each in told.replicas if each == node_id or rng.random() < 0.7]
+                epochs = [logstores[each].broker_epoch - (rng.random() < 0.03) for each in members]
+                in_sync = [IsrMember(*each) for each in zip(members, epochs, strict=True)]
+                recovered = told.leader_recovering and rng.random() < 0.5
+                changes.append(IsrChange(topic_id, number, told.leader_epoch, told.partition_epoch, in_sync, recovered))
+        controller.request(AlterPartitionRequest(node_id, logstores[node_id].broker_epoch, changes))
 
     def alter(self, controller: ControllerNode, resource_type: int, name: str, key: str) -> None:
         """Every change sets another value, so that it can be told which ones are there."""
@@ -173,6 +206,10 @@ class History:
         assert partition.partition_epoch >= before.partition_epoch
         if (partition.leader, partition.leader_broker_epoch) != (before.leader, before.leader_broker_epoch):
             assert partition.leader_epoch > before.leader_epoch, "another leader is another epoch"
+        assert partition.in_sync_replicas
+        assert set(partition.in_sync_replicas) <= set(partition.replicas)
+        assert partition.leader in (NO_LEADER, *partition.in_sync_replicas)
+        assert set(partition.eligible_leader_replicas) <= set(partition.replicas).difference(partition.in_sync_replicas)
         self.newest[topic_id, number] = partition
         key = (topic_id, number, partition.leader_epoch)
         assert self.leaders.setdefault(key, partition.leader) == partition.leader, "one leader per epoch"
@@ -183,8 +220,8 @@ class History:
         cluster.fate = lambda txn: Fate.ANSWERED
         self.heal()
         for node_id in LOGSTORES:
-            if not cluster.logstores[node_id].alive:
-                cluster.logstore(node_id)
+            # Who was about to stop does.
+            cluster.logstore(node_id)
         cluster.advance(2 * LEASE_MS, step_ms=500)
         self.check()
         (active,) = [controller for controller in cluster.controllers if controller.is_active()]
@@ -194,8 +231,15 @@ class History:
         for topic in image.topics.values():
             for number, partition in image.partitions(topic.topic_id):
                 assert partition.leader != NO_LEADER
-                told = cluster.logstores[partition.leader].partitions[topic.topic_id, number]
-                assert (told.leader, told.leader_epoch) == (partition.leader, partition.leader_epoch)
+                key = (topic.topic_id, number)
+                told = {
+                    node_id: each.partitions[key]
+                    for node_id, each in cluster.logstores.items()
+                    if key in each.partitions
+                }
+                assert set(told) == set(partition.replicas), "every replica knows of it, and nobody else"
+                state_told = {(each.leader, each.leader_epoch, each.partition_epoch) for each in told.values()}
+                assert state_told == {(partition.leader, partition.leader_epoch, partition.partition_epoch)}
         for controller in cluster.controllers:
             assert set(controller.responses) == set(range(1, controller.last_id + 1)), "every request is answered"
         blocks = [
@@ -213,7 +257,19 @@ def state(image: ControllerImage) -> dict[str, object]:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_random_history_keeps_the_invariants(seed: int) -> None:
-    history = History(seed)
+    history = History(seed, list(range(18)))
     for _ in range(60):
+        history.step()
+    history.end()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_history_of_replicas_keeps_the_invariants(seed: int) -> None:
+    history = History(seed, [4, 5, 6, 7, 8, 9, *[11] * 10, 12, 13, 13, 14, *[15] * 8])
+    configs = {"min.insync.replicas": "2", "unclean.leader.election.enable": "true" if seed % 4 == 0 else "false"}
+    history.cluster.advance(100)
+    history.cluster.controllers[0].request(create(*[NewTopic(topic, 3, 3, configs=configs) for topic in TOPICS]))
+    history.cluster.advance(1000)
+    for _ in range(80):
         history.step()
     history.end()

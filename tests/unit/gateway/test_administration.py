@@ -45,12 +45,6 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
 )
 from services.gateway.core.administration import CALLS_UNDER_WAY_MAX
 from services.gateway.core.config import AddressPolicy
-from services.gateway.core.handlers import (
-    HANDLERS,
-    Handler,
-    api_34_alter_replica_log_dirs,
-    api_35_describe_log_dirs,
-)
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 OTHER_ID = b"another topic id"
@@ -75,16 +69,6 @@ def epochs(client: Client) -> list[tuple[int, int, int, int]]:
 
 def calls(world: World, node_id: int = 1) -> list[contract.AdministrationRequest]:
     return [call.request for call in world.logstores[node_id].calls]
-
-
-@pytest.fixture(autouse=True)
-def _log_dirs_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their handlers wait for the logstore's room."""
-    for key, slot, start in (
-        (34, api_34_alter_replica_log_dirs.PendingAlterReplicaLogDirs, api_34_alter_replica_log_dirs.start),
-        (35, api_35_describe_log_dirs.PendingDescribeLogDirs, api_35_describe_log_dirs.start),
-    ):
-        monkeypatch.setitem(HANDLERS, key, Handler(slot, start, 1, 5))
 
 
 # --- OffsetForLeaderEpoch, and what all calls have in common ---

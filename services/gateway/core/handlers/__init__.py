@@ -24,6 +24,8 @@ from services.gateway.core.handlers import (
     api_23_offset_for_leader_epoch,
     api_32_describe_configs,
     api_33_alter_configs,
+    api_34_alter_replica_log_dirs,
+    api_35_describe_log_dirs,
     api_37_create_partitions,
     api_44_incremental_alter_configs,
     api_60_describe_cluster,
@@ -68,6 +70,12 @@ HANDLERS: Final[dict[int, Handler]] = {
         ),
         (ApiKey.DESCRIBE_CONFIGS, api_32_describe_configs.PendingDescribeConfigs, api_32_describe_configs.start),
         (ApiKey.ALTER_CONFIGS, api_33_alter_configs.PendingFullAlterConfigs, api_33_alter_configs.start),
+        (
+            ApiKey.ALTER_REPLICA_LOG_DIRS,
+            api_34_alter_replica_log_dirs.PendingAlterReplicaLogDirs,
+            api_34_alter_replica_log_dirs.start,
+        ),
+        (ApiKey.DESCRIBE_LOG_DIRS, api_35_describe_log_dirs.PendingDescribeLogDirs, api_35_describe_log_dirs.start),
         (ApiKey.CREATE_PARTITIONS, api_37_create_partitions.PendingCreatePartitions, api_37_create_partitions.start),
         (
             ApiKey.INCREMENTAL_ALTER_CONFIGS,

@@ -32,7 +32,7 @@ from barnabas.wire.messages.create_topics import (
 from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import error_message
+from services.gateway.core.error_messages import told_message
 from services.gateway.core.slots import Slot
 
 
@@ -110,7 +110,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 
 def _result(result: CreateTopicResult, image: ClusterImage) -> CreatableTopicResult:
     if result.error_code:
-        message = result.error_message or error_message(result.error_code)
+        message = told_message(result.error_code, result.error_message)
         return CreatableTopicResult(result.topic, error_code=result.error_code, error_message=message, configs=None)
     broker = BrokerValues(dynamic_default=image.broker_configs.get(ALL_BROKERS, {}))
     return CreatableTopicResult(

@@ -21,7 +21,7 @@ from barnabas.wire.primitives import ZERO_UUID
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import error_message
+from services.gateway.core.error_messages import told_message
 from services.gateway.core.slots import Slot
 
 _VERSION_WITH_STATES = 6
@@ -43,7 +43,7 @@ class PendingDeleteTopics(Slot):
         for result, told in zip(self.asked, answer.results, strict=False):
             error = told.error_code
             result.error_code = error
-            result.error_message = (told.error_message or error_message(error)) if error else None
+            result.error_message = told_message(error, told.error_message)
             if not error:
                 result.topic_id = told.topic_id
                 result.name = told.topic

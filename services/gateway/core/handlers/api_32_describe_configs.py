@@ -34,7 +34,7 @@ from services.gateway.core.authorization import Operation, authorize
 from services.gateway.core.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import LogstoreCall
-from services.gateway.core.error_messages import error_message
+from services.gateway.core.error_messages import told_message
 from services.gateway.core.slots import Slot
 from services.gateway.core.topic_names import is_legal_topic_name
 
@@ -207,7 +207,7 @@ def _wanted(request: DescribeConfigsRequest, asked: DescribeConfigsResource) -> 
 
 def _set_error(result: DescribeConfigsResult, error_code: int, message: str) -> None:
     result.error_code = error_code
-    result.error_message = (message or error_message(error_code)) if error_code else None
+    result.error_message = told_message(error_code, message)
 
 
 def _wire_config(config: DescribedConfig) -> DescribeConfigsResourceResult:

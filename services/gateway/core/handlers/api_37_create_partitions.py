@@ -25,7 +25,7 @@ from barnabas.wire.messages.create_partitions import (
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import error_message
+from services.gateway.core.error_messages import told_message
 from services.gateway.core.slots import Slot
 
 
@@ -87,4 +87,4 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
 
 def _set(result: CreatePartitionsTopicResult, error_code: int, message: str) -> None:
     result.error_code = error_code
-    result.error_message = (message or error_message(error_code)) if error_code else None
+    result.error_message = told_message(error_code, message)

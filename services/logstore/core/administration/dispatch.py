@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from barnabas.cluster.administration import (
     AdministrationRequest,
+    AlterReplicaLogDirsRequest,
     DeleteRecordsRequest,
     DescribeConfigsRequest,
     DescribeLogDirsRequest,
@@ -19,9 +20,11 @@ from services.logstore.core.administration.delete_records import DeleteRecords
 from services.logstore.core.administration.end_offsets import EndOffsets
 from services.logstore.core.administration.log_dirs import LogDirs
 from services.logstore.core.administration.producers import Producers
+from services.logstore.core.administration.replica_moves import ReplicaMoves
 from services.logstore.core.administration.work import Pause, Work
 from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.directories import Directories
+from services.logstore.core.moves import Moves
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
@@ -44,6 +47,7 @@ class Administration:
         directories: Directories,
         settings: BrokerSettings,
         retention: Retention,
+        moves: Moves,
         outbox: Outbox,
     ) -> None:
         self._outbox = outbox
@@ -52,7 +56,8 @@ class Administration:
             DescribeConfigsRequest: Configs(replicas, settings).answer,
             DescribeProducersRequest: Producers(replicas).answer,
             DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
-            DescribeLogDirsRequest: LogDirs(replicas, directories, outbox).answer,
+            DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox).answer,
+            AlterReplicaLogDirsRequest: ReplicaMoves(moves).answer,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}
         """By call id: what is not begun yet, and what is."""

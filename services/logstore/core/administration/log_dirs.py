@@ -18,6 +18,7 @@ from barnabas.cluster.administration import (
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.work import Pause, Work
 from services.logstore.core.directories import Directories
+from services.logstore.core.moves import Moves
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import PartitionKey
 from services.logstore.core.replicas import Replicas
@@ -28,9 +29,10 @@ REPLICAS_PER_PIECE: Final = 64
 
 
 class LogDirs:
-    def __init__(self, replicas: Replicas, directories: Directories, outbox: Outbox) -> None:
+    def __init__(self, replicas: Replicas, directories: Directories, moves: Moves, outbox: Outbox) -> None:
         self._replicas = replicas
         self._directories = directories
+        self._moves = moves
         self._outbox = outbox
 
     def answer(self, request: DescribeLogDirsRequest, now_ms: int) -> Work:
@@ -63,4 +65,10 @@ class LogDirs:
             if partition is not None and (asked is None or partition.key in asked):
                 offset_lag = max(partition.high_watermark - log.log_end_offset, 0)
                 replicas.append(LogDirReplica(*name, log.byte_count, offset_lag, is_future=False))
+        future = self._moves.future_in(directory)
+        if future is not None:
+            partition = self._replicas.by_log.get(future.log)
+            if partition is not None and (asked is None or partition.key in asked):
+                name = future.log.topic_partition
+                replicas.append(LogDirReplica(*name, future.byte_count, future.offset_lag, is_future=True))
         return replicas

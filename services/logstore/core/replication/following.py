@@ -41,10 +41,12 @@ class Following:
         *,
         watermark_moved: Told,
         log_start_moved: Told,
-        before_cut: Told,
+        before_cut: Callable[[Partition], bool],
         has_writes: Callable[[PartitionLog], None],
     ) -> None:
-        """`before_cut` ends whatever else is at work on the partition; `has_writes`: a log has been given some."""
+        """`before_cut` ends whatever else is at work on the partition, and says whether it has ended; `has_writes`: a
+        log has been given some.
+        """
         self._replicas = replicas
         self._checkpoints = checkpoints
         self._outbox = outbox
@@ -207,8 +209,8 @@ class Following:
     def _begin_cut(self, fetcher: Fetcher, followed: FollowedPartition, offset: int, *, begin_anew: bool) -> None:
         partition = followed.partition
         log = partition.log
-        self._before_cut(partition)
-        if log.room.error is not None or not log.truncation.begin(offset):
+        is_free = self._before_cut(partition) and log.room.error is None
+        if not is_free or not log.truncation.begin(offset):
             followed.records = None
             fetcher.back_off(followed, self.now_ms)
             return

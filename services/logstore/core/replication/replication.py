@@ -46,10 +46,12 @@ class Replication:
         outbox: Outbox,
         config: ReplicationConfig,
         *,
-        before_cut: Callable[[Partition], None],
+        before_cut: Callable[[Partition], bool],
         has_writes: Callable[[PartitionLog], None],
     ) -> None:
-        """`before_cut` ends whatever else is at work on a partition; `has_writes`: a log has been given some."""
+        """`before_cut` ends whatever else is at work on a partition, and says whether it has ended; `has_writes`: a log
+        has been given some.
+        """
         self._replicas = replicas
         self._directories = directories
         self._checkpoints = checkpoints

@@ -16,6 +16,7 @@ from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.batch_opening import Refusal, open_batch
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
+from services.logstore.core.storage.copying import copy_files
 
 # Made by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first timestamp,
 # whether the indexes are full, entries of both.
@@ -181,6 +182,41 @@ class TakeBackEffect:
 
 
 @dataclass(slots=True, eq=False)
+class CopyEffect:
+    """A step of a log's way to another log directory; see `log_copy`. In the order of the fields, as far as given.
+
+    Files that are not there any more are passed over: of a segment that was retired or compacted meanwhile, which the
+    next step notices.
+    """
+
+    log: PartitionLog
+    log_directory: str
+    future: str
+    forgets: str = ""
+    """A file that is removed, durably."""
+    makes: tuple[str, bytes] | None = None
+    """The directory is made, with this file."""
+    pieces: list[tuple[str, str, int, int]] = field(default_factory=list)
+    """(source, target, position, length)"""
+    files: list[tuple[str, str]] = field(default_factory=list)
+    """(source, target), whole: small ones."""
+    flushes: list[str] = field(default_factory=list)
+    keeps: list[str] | None = None
+    """Every other name in the directory is removed."""
+    final: str = ""
+    """The name that the directory gets, durably."""
+
+
+@dataclass(slots=True, eq=False)
+class MovedEffect:
+    """A log has been moved: make it last that it is no longer in its old log directory, then forget that it was."""
+
+    log: PartitionLog
+    old_log_directory: str
+    marker: str
+
+
+@dataclass(slots=True, eq=False)
 class SpaceEffect:
     """How much room the volume of a log directory has."""
 
@@ -269,6 +305,8 @@ StorageEffect = (
     | TruncateEffect
     | ProbeEffect
     | SpaceEffect
+    | CopyEffect
+    | MovedEffect
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
@@ -311,6 +349,11 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             effect.opened = effect.cut.run(disk)
         case ProbeEffect():
             _probe(disk, f"{effect.log_directory}/{PROBE_FILE}")
+        case CopyEffect():
+            copy_files(disk, effect)
+        case MovedEffect():
+            disk.flush_directory(effect.old_log_directory)
+            _unless_gone(disk.remove, effect.marker)
         case SpaceEffect():
             effect.total_bytes, effect.usable_bytes = disk.space(effect.log_directory)
         case DeleteFilesEffect():

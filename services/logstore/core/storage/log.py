@@ -104,6 +104,8 @@ class PartitionLog:
         self.is_being_cleaned = False
         """The cleaner is at work on it, and may look for its files by their names."""
         self._swap: SwapEffect | None = None
+        self.is_held = False
+        """It is about to be in another log directory: nothing new is begun on the disk, appends gather."""
         self.room = LogRoom(self)
         self.retirement = LogRetirement(self)
         self.truncation = LogTruncation(self)
@@ -261,7 +263,7 @@ class PartitionLog:
 
     def apply_retention(self, high_watermark: int, wall_ms: int) -> RetentionOutcome:
         """Take old segments away: see `log_start.apply_retention`. Raises DiskError."""
-        is_busy = self._swap is not None or self.truncation.is_begun
+        is_busy = self._swap is not None or self.is_held or self.truncation.is_begun
         if self.error is not None or is_busy or not self.room.is_log_whole:
             return RetentionOutcome.NOTHING
         return log_start.apply_retention(self, high_watermark, wall_ms)
@@ -309,7 +311,7 @@ class PartitionLog:
     def take_write(self) -> WriteEffect | None:
         """The next write, unless one is under way or nothing waits. Its outcome goes to `on_written` or `fail`."""
         effect = self.writes.next
-        if effect is None or self.writes.in_flight is not None or self.error is not None:
+        if effect is None or self.writes.in_flight is not None or self.error is not None or self.is_held:
             return None
         if effect.creates:
             self.flushes.names_changed()
@@ -356,7 +358,7 @@ class PartitionLog:
 
         To be asked for every second or so and after writes. Its outcome goes to `on_flushed` or `fail`.
         """
-        is_busy = self.flushes.in_flight is not None or self.truncation.is_begun
+        is_busy = self.flushes.in_flight is not None or self.is_held or self.truncation.is_begun
         if is_busy or self.error is not None or not self.room.is_log_whole:
             return None
         upto_offset = self.flushes.due_upto(now_ms)
@@ -375,18 +377,35 @@ class PartitionLog:
         self._add_snapshot()
         return self.flushes.begin(self.log_end_offset)
 
+    def take_held_flush(self) -> FlushEffect | None:
+        """Everything that is written, flushed for a move; None when it is durable already. The log is held and idle."""
+        return None if self.is_durable_as_written else self.flushes.begin(self.log_end_offset)
+
+    def relocate(self, directory: str) -> None:
+        """The log's files, byte for byte, are in another directory from now on."""
+        assert self.is_held
+        self.directory = directory
+        for segment in self.segments.all():
+            segment.relocate(directory)
+        self.writes.relocate()
+
+    @property
+    def is_durable_as_written(self) -> bool:
+        is_flushed = self.recovery_point == self.log_end_offset and self.flushes.are_all_names_durable
+        return is_flushed and not self.leader_epochs.unsaved and self.room.is_log_whole
+
     @property
     def is_durable(self) -> bool:
         """Nothing is left to be flushed."""
-        is_flushed = self.recovery_point == self.next_offset and self.flushes.are_all_names_durable
-        return is_flushed and not self.leader_epochs.unsaved and self.room.is_log_whole
+        return self.next_offset == self.log_end_offset and self.is_durable_as_written
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits for the disk."""
         is_renaming = self.retirement.in_flight is not None or self._swap is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.room.in_flight is not None
-        return self.writes.is_idle and not is_busy and not self.truncation.is_begun
+        has_writes = self.writes.in_flight is not None or (self.writes.next is not None and not self.is_held)
+        return not has_writes and not is_busy and not self.truncation.is_begun
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """Everything below `effect.upto_offset` is durable."""

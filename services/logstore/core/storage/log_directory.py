@@ -22,10 +22,12 @@ from services.logstore.core.storage.effects import (
     execute,
 )
 from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log_copy import read_origin
 from services.logstore.core.storage.recovery import OpenedLog, open_log
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
 
 
 @dataclass(slots=True, frozen=True)
@@ -76,6 +78,8 @@ class LogDirectory:
         """Same kernel boot as last time: what a killed process had written is still there, flushed or not. Where it is
         not, records that had been acknowledged may be gone: an operator is told."""
         self._deletions: list[tuple[int, str]] = []
+        self.futures: list[TopicPartition] = []
+        """Found by `load`: partitions that were on their way into this directory. Their copies are begun anew."""
 
     # --- opening ---
 
@@ -129,8 +133,11 @@ class LogDirectory:
 
         names = []
         for entry in self._disk.list(self.path):
-            if entry.is_directory and entry.name.endswith(DELETE_SUFFIX):
+            if entry.is_directory and entry.name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
                 self._deletions.append((now_ms, f"{self.path}/{entry.name}"))
+                origin = read_origin(self._disk, f"{self.path}/{entry.name}")
+                if origin is not None and entry.name.endswith(FUTURE_SUFFIX):
+                    self.futures.append(origin.topic_partition)
             elif entry.is_directory and (topic_partition := parse_partition_directory(entry.name)) is not None:
                 names.append(topic_partition)
         found = list(apply(open_one, names))
@@ -235,6 +242,22 @@ class LogDirectory:
         self._deletions.append((now_ms + log.config.file_delete_delay_ms, target))
         return None
 
+    def future_of(self, topic_partition: TopicPartition) -> str:
+        """A new name for the copy of a log that comes into this directory."""
+        return self._unique_path(topic_partition, FUTURE_SUFFIX)
+
+    def take_over(self, log: PartitionLog) -> None:
+        """A log has been moved here; its files have their final name."""
+        assert log.topic_partition not in self.logs
+        log.relocate(self._path_of(log.topic_partition))
+        self.logs[log.topic_partition] = log
+        if self.no_room is not None:
+            log.room.refuse(self.no_room)
+
+    def delete_later(self, path: str, now_ms: int) -> None:
+        """Remove a directory that is no partition's: the copy of a log that stays where it is."""
+        self._deletions.append((now_ms, path))
+
     def set_aside(self, topic_partition: TopicPartition) -> DiskError | None:
         """Take a partition away that the controller does not know (KIP-516), and keep its files for the operator."""
         return self.error if self._move_aside(topic_partition, STRAY_SUFFIX) is None else None
@@ -246,17 +269,20 @@ class LogDirectory:
         return [DeleteDirectoryEffect(path) for path in due]
 
     def _move_aside(self, topic_partition: TopicPartition, suffix: str) -> str | None:
-        topic, partition = topic_partition
-        # Kafka's own form: a name of at most 255 bytes, whatever the topic's.
-        unique = f".{self._unique_name()}{suffix}"
-        target = f"{self.path}/{f'{topic}-{partition}'[: 255 - len(unique)]}{unique}"
+        target = self._unique_path(topic_partition, suffix)
         try:
-            self._disk.rename(f"{self.path}/{topic}-{partition}", target)
+            self._disk.rename(self._path_of(topic_partition), target)
         except DiskError as error:
             self.error = error
             return None
         del self.logs[topic_partition]
         return target
+
+    def _unique_path(self, topic_partition: TopicPartition, suffix: str) -> str:
+        """Kafka's own form: a name of at most 255 bytes, whatever the topic's."""
+        unique = f".{self._unique_name()}{suffix}"
+        name = f"{topic_partition[0]}-{topic_partition[1]}"
+        return f"{self.path}/{name[: 255 - len(unique)]}{unique}"
 
     # --- checkpoints, errors, the end ---
 

@@ -76,6 +76,9 @@ class LogRoom:
         # An epoch that begins here has no batch yet, and the leader may be leading by it.
         log.leader_epochs.truncate_from(log.log_end_offset + 1)
         cuts = [(segment.log_path, segment.byte_count), *((path, 0) for path in segment.paths[1:])]
+        if effect.flush is not None:
+            # They may tell of batches that are taken back, and be believed when others are in their place.
+            cuts += [(snapshot.path, 0) for snapshot in effect.flush.new_files]
         self._to_take_back = TakeBackEffect(log, cuts)
         return tokens
 

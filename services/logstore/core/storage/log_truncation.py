@@ -31,7 +31,13 @@ class LogTruncation:
     def begin(self, offset: int) -> bool:
         """Get ready to cut at `offset`. False: not now, something else is under way."""
         log = self._log
-        is_free = log.is_idle and log.retirement.is_idle and log.room.is_log_whole and not log.is_being_cleaned
+        is_free = (
+            log.is_idle
+            and not log.is_held
+            and log.retirement.is_idle
+            and log.room.is_log_whole
+            and not log.is_being_cleaned
+        )
         if not is_free or log.error is not None:
             return False
         self.is_begun = True

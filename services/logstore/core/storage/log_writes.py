@@ -99,6 +99,14 @@ class LogWrites:
         self._queue.append(effect)
         return effect
 
+    def relocate(self) -> None:
+        """The segments are in another directory; none of these writes has been begun."""
+        assert self.in_flight is None
+        for effect in self._queue:
+            effect.path = effect.segment.log_path
+            if effect.creates:
+                effect.creates = effect.segment.paths
+
     def begin(self) -> None:
         """`next` is under way from now on."""
         assert self.in_flight is None

@@ -20,18 +20,20 @@ def load_producers(
 ) -> tuple[ProducerState, int]:
     """(the producers as of `upto_offset`, the offset of the snapshot that was used, 0 without one). Raises DiskError.
 
-    `segments` are those that may hold batches before `upto_offset`, in order.
+    `segments` are those that may hold batches before `upto_offset`, in order. A snapshot from before the first of them
+    is of no use: nobody knows what followed it.
     """
     producers, snapshot_offset = ProducerState(), 0
+    in_order = list(segments)
+    begin_offset = in_order[0].base_offset if in_order else upto_offset
     for offset in sorted(snapshot_offsets, reverse=True):
-        if offset > upto_offset:
+        if not begin_offset <= offset <= upto_offset:
             continue
         entries = parse_snapshot(disk.read_file(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"))
         if entries is not None:
             producers.load(entries)
             snapshot_offset = offset
             break
-    in_order = list(segments)
     end_offsets = [segment.base_offset for segment in in_order[1:]] + [upto_offset]
     for segment, end_offset in zip(in_order, end_offsets, strict=False):
         if end_offset <= snapshot_offset:

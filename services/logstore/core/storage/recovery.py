@@ -148,6 +148,12 @@ class _Opening:
         segment = Segment(self.disk, self.directory, self.log_start_offset, 0, self.config)
         segment.create()
         self.segments.add(segment)
+        for offset in offsets_of(self.files, SNAPSHOT_SUFFIX):
+            # The next start would take its producers for those of a log that goes on where this one ended.
+            name = file_name(offset, SNAPSHOT_SUFFIX)
+            self.disk.remove(f"{self.directory}/{name}")
+            del self.files[name]
+            self._directory_changed = True
 
     def remove_leftovers(self) -> None:
         """Files that belong to no segment, and snapshots of producers that know of batches the log no longer has."""

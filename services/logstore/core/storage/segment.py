@@ -76,6 +76,15 @@ class Segment:
         names = [file_name(self.base_offset, suffix) + name_suffix for suffix in SEGMENT_SUFFIXES]
         self.log_path, self._offset_index_path, self._time_index_path = [f"{self._directory}/{name}" for name in names]
 
+    def relocate(self, directory: str) -> None:
+        """The files are in another directory from now on."""
+        assert self._held_file is None
+        self._directory = directory
+        self._name_files("")
+        for index, path in ((self._offset_index, self.paths[1]), (self._time_index, self.paths[2])):
+            if index is not None:
+                index.path = path
+
     @property
     def file(self) -> DiskFile:
         return self._disk.open(self.log_path) if self._held_file is None else self._held_file

@@ -108,6 +108,15 @@ def test_a_tombstone_stays_until_its_horizon_which_the_first_pass_sets() -> None
     assert [key for _, key, _ in values_of(disk, log)] == ["b", "active"]
 
 
+def test_a_tombstone_may_stay_for_ever() -> None:
+    disk = DiskModel()
+    log = log_of(disk, [keyed("a", None)], delete_retention_ms=2**63 - 1)
+    clean(disk, log)
+    header, records = batches_of(disk, log)[0]
+    assert header.base_timestamp == 2**63 - 1
+    assert records[0].timestamp_ms == WALL_MS
+
+
 def test_the_last_batch_of_a_producer_stays_without_its_records() -> None:
     disk = DiskModel()
     writer = LogWriter(disk)

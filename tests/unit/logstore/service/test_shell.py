@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import ConfigError, build_config
+from services.logstore.core.storage.log_copy import MOVED_FROM, Origin
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, StartRefused, load_directories
@@ -116,7 +117,9 @@ def load(
     if stopping:
         told_to_stop.set()
     names = [str(path) for path in paths]
-    return load_directories(PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop, threads=2)
+    return load_directories(
+        PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop, threads=2
+    )
 
 
 def make_partition(path: Path, topic: str = "orders") -> None:
@@ -208,6 +211,17 @@ def test_paths_may_be_relative_and_broker_id_is_node_id() -> None:
         {key: (value, "") for key, value in (("etcd.endpoints", "a:1"), ("log.dir", "/a"), ("broker.id", "7"))},
     )
     assert (only_broker_id.node_id, only_broker_id.log_dirs) == (7, ["/a"])
+
+
+def test_a_partition_that_a_crash_left_in_two_directories_is_the_one_that_was_moved(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_partition(tmp_path / name)
+    (tmp_path / "b" / "orders-0" / MOVED_FROM).write_bytes(Origin(("orders", 0), f"{tmp_path}/a").format())
+    (moved,) = load(tmp_path / "a", tmp_path / "b").partitions
+    assert moved.opened.log.directory == f"{tmp_path}/b/orders-0"
+    assert not (tmp_path / "a" / "orders-0").exists()
+    load(tmp_path / "a", tmp_path / "b")
+    assert not (tmp_path / "b" / "orders-0" / MOVED_FROM).exists()
 
 
 def test_a_directory_whose_disk_fails_is_offline_from_the_start_and_the_others_are_served(tmp_path: Path) -> None:

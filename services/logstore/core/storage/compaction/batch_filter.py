@@ -56,7 +56,8 @@ class BatchFilter:
         self._transactions = transactions
         self._producers = {each.producer_id: each for each in producers}
         self._wall_ms = wall_ms
-        self._new_horizon_ms = wall_ms + delete_retention_ms
+        # A retention for ever is one to the end of all timestamps.
+        self._new_horizon_ms = min(wall_ms + delete_retention_ms, TIMESTAMPS_END - 1)
         self._statistics = statistics
 
     def keep(self, data: bytes, index: int, header: BatchHeader, *, ends_segment: bool) -> Kept:

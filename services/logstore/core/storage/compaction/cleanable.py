@@ -73,7 +73,8 @@ def cleanable(log: PartitionLog, last_stable_offset: int, wall_ms: int) -> Clean
         first_dirty_offset = log.log_start_offset
     active_offset = log.segments.active.base_offset
     end_offset = active_offset
-    limit = min(last_stable_offset, log.recovery_point)
+    # What a flush still wants is not whole: its files are not to be renamed under it.
+    limit = min(last_stable_offset, log.flushes.whole_segments_upto)
     if limit < active_offset:
         end_offset = log.segments.holding(limit).base_offset
     dirty = log.segments.overlapping(first_dirty_offset, end_offset) if first_dirty_offset < end_offset else []

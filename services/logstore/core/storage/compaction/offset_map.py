@@ -26,7 +26,7 @@ ENTRY_BYTES: Final = _OBJECT_BYTES + _DICT_ENTRY_BYTES + _DICT_INDEX_BYTES * 3 /
 def entries_within(byte_count: int) -> int:
     """How many keys a map may take to stay within `byte_count`.
 
-    A dict doubles its table when that is full, and has both for a moment: as many keys as fill a table are the best use.
+    A dict doubles its table when that is full, and has both for a moment: the best use are as many keys as fill one.
     """
     best = 1
     slots = 8

@@ -1,0 +1,137 @@
+"""What the tables of configuration keys say, told to readers: `docs/configuration.md`.
+
+`scripts/configuration` writes it anew; `test_configuration.py` holds it to the tables.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from barnabas.cluster.broker_config_keys import BARNABAS_ONLY, BROKER_KEYS, BrokerKey
+from barnabas.cluster.config_description import Setting
+from barnabas.cluster.config_values import ConfigKey
+from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED
+from barnabas.cluster.keys import Role
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS, TopicKey
+from barnabas.runtime.config import settings_of
+from services.controller.shell.config import ControllerConfig
+from services.gateway.shell.config import GatewayProperties
+from services.logstore.shell.config import LogstoreSettings
+from services.purgatory.shell.config import PurgatoryConfig
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+SERVICES: dict[Role, msgspec.Struct] = {
+    Role.LOGSTORE: LogstoreSettings(node_id=1, log_dirs=["/data"], etcd_endpoints=["etcd:2379"]),
+    Role.GATEWAY: GatewayProperties(etcd_endpoints=["etcd:2379"]),
+    Role.PURGATORY: PurgatoryConfig(etcd_endpoints=["etcd:2379"]),
+    Role.CONTROLLER: ControllerConfig(etcd_endpoints=["etcd:2379"]),
+}
+"""One of each, with what has no default."""
+
+_NEEDED = {"node.id", "log.dirs", "etcd.endpoints"}
+
+HEAD = """# Configuration, key by key
+
+Written by `scripts/configuration` from `barnabas/cluster/broker_config_keys.py:BROKER_KEYS`,
+`barnabas/cluster/topic_config_keys.py:TOPIC_KEYS`, `barnabas/cluster/kafka_config_keys.py:UNSUPPORTED` and the
+`shell/config.py` of each service; change those, not this page.
+
+## How a service is configured
+
+By `--config FILE`, any number of times, then by the environment, then by `--set KEY=VALUE`; what comes later goes
+before what was said earlier. In the environment the key `num.network.threads` is `BARNABAS_NUM_NETWORK_THREADS`.
+
+A file has Java's properties syntax, and **may be a Kafka broker's own `server.properties`**, unchanged, for every
+service; `etcd.endpoints` is all that it lacks. Each service takes its keys, and at its start names every other key in a
+warning of its own, with the reason:
+
+- `num.io.threads`: it belongs to the logstore;
+- `zookeeper.connect`: Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints.
+
+`listeners` and `advertised.listeners` of the form `NAME://host:port` are a gateway's; those that
+`controller.listener.names` lists are nobody's. `PLAINTEXT://:9092` listens on all addresses, and clients are told the
+machine's own name, as in Kafka. A key that nobody knows ends the start with an error that names the nearest one: it is
+more likely a slip than a wish. So does a key of another service in `--set`; in the environment, where others put names
+of theirs, it is passed over.
+
+## What can change while services run
+
+Topics' keys all can. Of brokers' keys, those marked **cluster-wide** can, for one broker or (with the empty name) for
+all; topics without an override follow at once. Those marked **all gateways** can for all only, since a gateway serves
+every broker. Anything else is read once; `kafka-configs --alter` says so. The value that counts is, in this order: the
+topic's, the broker's, that of all brokers, what the service was started with, the default. What is given at run time is
+in etcd, and outlives restarts.
+
+"""
+
+
+def code(text: str | None) -> str:
+    return "" if text is None else f"`{text}`" if text else "empty"
+
+
+def default(key: BrokerKey, settings: Mapping[Role, Mapping[str, Setting]]) -> str:
+    if key.name in _NEEDED:
+        return "needed"
+    defaults = {role: settings[role][key.name].default for role in key.services}
+    if len(set(defaults.values())) == 1:
+        return code(next(iter(defaults.values())))
+    return "<br>".join(f"{role.value}: {code(text) or 'unset'}" for role, text in defaults.items())
+
+
+def broker_row(key: BrokerKey, settings: Mapping[Role, Mapping[str, Setting]]) -> str:
+    services = "all" if len(key.services) == len(SERVICES) else ", ".join(role.value for role in key.services)
+    mode = key.update_mode.value
+    return (
+        f"| `{key.name}` | {services} | {kind(key)} | {default(key, settings)} | "
+        f"{'' if mode == 'read-only' else mode} | {key.documentation} |\n"
+    )
+
+
+def kind(key: ConfigKey) -> str:
+    name = key.config_type.name.lower()
+    return f"{name}: {', '.join(key.choices)}" if key.choices else name
+
+
+def topic_row(key: TopicKey) -> str:
+    follows = ", ".join(f"`{synonym.name}`" for synonym in key.synonyms)
+    return f"| `{key.name}` | {kind(key)} | {code(key.default)} | {follows} | {key.documentation} |\n"
+
+
+def by_reason(names: Mapping[str, str]) -> str:
+    """A paragraph per reason."""
+    grouped: defaultdict[str, list[str]] = defaultdict(list)
+    for name, reason in sorted(names.items()):
+        grouped[reason].append(f"`{name}`")
+    return "".join(f"- {reason}: {', '.join(keys)}\n" for reason, keys in sorted(grouped.items()))
+
+
+def page() -> str:
+    settings = {role: settings_of(struct, []) for role, struct in SERVICES.items()}
+    table = "| key | read by | type | default | may change | |\n|---|---|---|---|---|---|\n"
+    kafkas = [key for name, key in sorted(BROKER_KEYS.items()) if name not in BARNABAS_ONLY]
+    own = [key for name, key in sorted(BROKER_KEYS.items()) if name in BARNABAS_ONLY]
+    return (
+        HEAD
+        + "## Kafka's keys that services read\n\n"
+        + table
+        + "".join(broker_row(key, settings) for key in kafkas)
+        + "\n## Keys of Barnabas alone\n\n"
+        + table
+        + "".join(broker_row(key, settings) for key in own)
+        + "\n## Topics\n\nA topic without a key of its own follows the broker's keys named beside it, the first that "
+        + "is set.\n\n| key | type | default | follows | |\n|---|---|---|---|---|\n"
+        + "".join(topic_row(key) for key in TOPIC_KEYS.values())
+        + "\n## Kafka's keys without effect\n\nA file may have them; each is named at the start, with the reason.\n\n"
+        + by_reason(UNSUPPORTED)
+        + "\nAnd of older Kafkas:\n\n"
+        + by_reason(REMOVED)
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

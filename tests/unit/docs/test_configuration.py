@@ -1,0 +1,19 @@
+"""What the tables say is what readers are told: run `scripts/configuration` where this fails."""
+
+from __future__ import annotations
+
+import re
+
+from barnabas.cluster.broker_config_keys import BROKER_KEYS
+from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS
+from tests.unit.docs.configuration import PAGE, page
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == page()
+
+
+def test_the_page_has_every_key() -> None:
+    told = set(re.findall(r"`([a-z0-9.]+(?:\.[A-Za-z]+)*)`", PAGE.read_text()))
+    assert {*BROKER_KEYS, *TOPIC_KEYS, *UNSUPPORTED, *REMOVED} - told == set()
