@@ -34,7 +34,7 @@ class State(Enum):
     TRANSACTIONS = "not served yet; it needs the transaction coordinator"
     SECURITY = "not served yet; it needs authentication and authorization"
     QUOTAS = "not served yet; it needs quotas"
-    PLACEMENT = "not served yet; it needs elections, reassignments and features on demand"
+    PLACEMENT = "not served yet; it needs features and removals on demand"
     TELEMETRY = "not served yet; it needs a place for the metrics of clients"
     SHARE_GROUPS = "not served yet; it needs the group and share coordinators"
     STREAMS_GROUPS = "not served yet; it needs the group coordinator, and its streams protocol"
@@ -117,10 +117,10 @@ class ApiKey(IntEnum):
     EXPIRE_DELEGATION_TOKEN = 40, 2, "1-2", State.SECURITY
     DESCRIBE_DELEGATION_TOKEN = 41, 2, "1-3", State.SECURITY
     DELETE_GROUPS = 42, 2, "0-2", State.GROUPS
-    ELECT_LEADERS = 43, 2, "0-2", State.PLACEMENT
+    ELECT_LEADERS = 43, 2, "0-2", State.SERVED
     INCREMENTAL_ALTER_CONFIGS = 44, 1, "0-1", State.SERVED
-    ALTER_PARTITION_REASSIGNMENTS = 45, 0, "0-1", State.PLACEMENT
-    LIST_PARTITION_REASSIGNMENTS = 46, 0, "0", State.PLACEMENT
+    ALTER_PARTITION_REASSIGNMENTS = 45, 0, "0-1", State.SERVED
+    LIST_PARTITION_REASSIGNMENTS = 46, 0, "0", State.SERVED
     OFFSET_DELETE = 47, NEVER, "0", State.GROUPS
     DESCRIBE_CLIENT_QUOTAS = 48, 1, "0-1", State.QUOTAS
     ALTER_CLIENT_QUOTAS = 49, 1, "0-1", State.QUOTAS

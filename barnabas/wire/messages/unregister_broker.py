@@ -2,7 +2,7 @@
 
 Removes a broker that will not return from the cluster's metadata (KIP-631).
 
-State: not served yet; it needs elections, reassignments and features on demand.
+State: not served yet; it needs features and removals on demand.
 
 Source: Kafka's UnregisterBrokerRequest.json and UnregisterBrokerResponse.json.
 """

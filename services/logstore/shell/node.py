@@ -107,7 +107,7 @@ class LogstoreNode:
         loaded = await self._load(cluster_id)
         self._start_core(cluster_id, loaded)
         control_port = await self._control.start()
-        registration = self._registration = self._make_registration(loaded.directory_id, control_port)
+        registration = self._registration = self._make_registration(loaded, control_port)
         epoch = await registration.start()
         assert self._loop is not None
         self._listener.serve(self._loop)
@@ -204,8 +204,13 @@ class LogstoreNode:
             settings.log_format,
         )
 
-    def _make_registration(self, directory_id: str, control_port: int) -> Registration:
-        settings = self._settings
+    def _make_registration(self, loaded: LoadedDirectories, control_port: int) -> Registration:
+        settings, directory_id = self._settings, loaded.directory_id
+        # Of the life before this one; so it stays, however often this one registers.
+        may_lack_records = any(
+            each.error is not None or not (each.was_shut_down_cleanly or each.page_cache_survived)
+            for each in loaded.directories
+        )
 
         def describe(incarnation: str) -> LogstoreRegistration:
             return LogstoreRegistration(
@@ -218,6 +223,7 @@ class LogstoreNode:
                 self._boot_id,
                 dict(self._offline_log_dirs),
                 dict(self._full_log_dirs),
+                may_lack_records,
             )
 
         assert self._loop is not None

@@ -130,7 +130,7 @@ class History:
         self.check()
 
     def ask_for_isrs(self, controller: ControllerNode, node_id: int) -> None:
-        """A leader's word on some of its partitions, by what it was told; members live as it last saw them, or before."""
+        """A leader's word on some of its partitions, by what it was told; members are as it last saw them."""
         rng, logstores = self.rng, self.cluster.logstores
         changes = []
         for (topic_id, number), told in logstores[node_id].partitions.items():

@@ -8,8 +8,8 @@
 - An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, an illegal name INVALID_TOPIC_EXCEPTION; both count for nothing.
 - From the gateway's own image: the leader is −1 where there is none alive; replicas that are not alive are offline.
 
-Deviations: eligible leader replicas are always empty, as nobody keeps them; authorized operations are never told
-(−2147483648, "not asked for") until ACLs exist.
+Deviations: last known eligible leader replicas are always empty, as the last member of an ISR never leaves it here;
+authorized operations are never told (−2147483648, "not asked for") until ACLs exist.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _partition(image: ClusterImage, partition: PartitionMetadata) -> DescribeTop
         partition.leader_epoch,
         partition.replicas,
         partition.in_sync_replicas,
-        eligible_leader_replicas=[],
+        eligible_leader_replicas=partition.eligible_leader_replicas,
         last_known_elr=[],
         offline_replicas=[replica for replica in partition.replicas if replica not in image.brokers],
     )

@@ -1,0 +1,58 @@
+"""ListPartitionReassignments, API key 46, version 0 (KIP-455).
+
+- The moves under way, from the gateway's own image: all of them, or of the partitions asked for. What does not move, or
+  is not there, is left out.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from barnabas.cluster.messages import PartitionMetadata
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from services.gateway.core.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.slots import Slot
+
+
+def start(slot: Slot, request: ListPartitionReassignmentsRequest) -> None:
+    processor = slot.connection.processor
+    if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        refusal = ListPartitionReassignmentsResponse(error_code=error, error_message=error.message)
+        processor.requests.respond(slot, refusal)
+        return
+    image = processor.image
+    # A topic named twice is told once, with all the partitions that are asked for.
+    asked: dict[str, dict[int, None] | None] = dict.fromkeys(image.topics_by_name)
+    if request.topics is not None:
+        named: dict[str, dict[int, None]] = {}
+        for each in request.topics:
+            named.setdefault(each.name, {}).update(dict.fromkeys(each.partition_indexes))
+        asked = {**named}
+    topics = []
+    for name, numbers in asked.items():
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            continue
+        partitions = image.partitions_by_topic_id[topic.topic_id]
+        chosen = partitions if numbers is None else [number for number in numbers if number in partitions]
+        moving = _moving(partitions[number] for number in chosen)
+        if moving:
+            topics.append(OngoingTopicReassignment(name, moving))
+    processor.requests.respond(slot, ListPartitionReassignmentsResponse(topics=topics))
+
+
+def _moving(partitions: Iterable[PartitionMetadata]) -> list[OngoingPartitionReassignment]:
+    return [
+        OngoingPartitionReassignment(each.partition, each.replicas, each.adding_replicas, each.removing_replicas)
+        for each in partitions
+        if each.adding_replicas or each.removing_replicas
+    ]
