@@ -1,17 +1,19 @@
-"""Until followers fetch by themselves: somebody who confirms what leaders have written, some time later.
+"""Where topics have one replica: somebody who confirms what leaders have written, some time later.
 
 With it acks=all has something to wait for, so that requests park in purgatory and watermarks move apart from appends.
-It is a member of the maximal ISR in the leader's own books (`replica_log_end_offsets`), and knows nothing of epochs:
-it only ever confirms what the leader has by then.
+It is in the leader's own books (`Partition.followers`) as one that has caught up and is about to join the ISR, which a
+watermark waits for, and knows nothing of epochs: it only ever confirms what the leader has by then.
 """
 
 from __future__ import annotations
 
 from services.logstore.core.partition import Partition
+from services.logstore.core.replication.follower_progress import FetchSession, FollowerProgress
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.scheduler import MS
 
 FOLLOWER = 1_000
+LAG_MS_MAX = 30_000
 
 
 class FollowerStandIn:
@@ -27,11 +29,20 @@ class FollowerStandIn:
         for partition in node.partitions:
             if not partition.leading:
                 continue
-            confirmed = partition.replica_log_end_offsets.setdefault(FOLLOWER, partition.high_watermark)
-            behind = confirmed < partition.log.log_end_offset
+            behind = self._progress(partition).log_end_offset < partition.log.log_end_offset
             if behind and self._confirming.get(partition) != partition.leader_epoch:
                 self._confirming[partition] = partition.leader_epoch
                 self._confirm_later(node, partition, partition.leader_epoch)
+
+    @staticmethod
+    def _progress(partition: Partition) -> FollowerProgress:
+        known = partition.followers.get(FOLLOWER)
+        if known is None:
+            # Always just caught up, and never in the eyes of the controller.
+            session = FetchSession(FOLLOWER, is_registered=True)
+            known = FollowerProgress(partition.high_watermark, 0, 1 << 60, session=session)
+            partition.followers[FOLLOWER] = known
+        return known
 
     def _confirm_later(self, node: LogstoreNode, partition: Partition, leader_epoch: int) -> None:
         random = node.scheduler.random
@@ -40,8 +51,8 @@ class FollowerStandIn:
         def confirm() -> None:
             self._confirming.pop(partition, None)
             if partition.leading and partition.leader_epoch == leader_epoch:
-                partition.replica_log_end_offsets[FOLLOWER] = partition.log.log_end_offset
-                if partition.advance_high_watermark():
+                self._progress(partition).log_end_offset = partition.log.log_end_offset
+                if partition.advance_high_watermark(LAG_MS_MAX, node.now_ms):
                     assert node.core is not None
                     node.core._watches.changed(partition)
             node.turn_soon()

@@ -142,7 +142,7 @@ def acknowledged_before_written() -> None:
 
 
 def watermark_ahead_of_written() -> None:
-    def advance(self: Partition) -> bool:
+    def advance(self: Partition, lag_ms_max: int, now_ms: int) -> bool:
         moved = self.log.next_offset > self.high_watermark
         self.high_watermark = self.log.next_offset
         return moved
