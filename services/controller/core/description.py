@@ -77,6 +77,9 @@ def describe_problems(controller: Controller) -> list[str]:
     offline = offline_partitions(controller)
     if offline:
         problems.append(f"{offline} partition{'s have' if offline > 1 else ' has'} no leader")
+    lagging = under_replicated_partitions(controller)
+    if lagging:
+        problems.append(f"{lagging} partition{'s have' if lagging > 1 else ' has'} replicas that are not in sync")
     problems += _offline_log_dirs(controller)
     problems += _full_log_dirs(controller)
     problems += _failed_partitions(controller)
@@ -97,6 +100,17 @@ def offline_partitions(controller: Controller, topic_id: bytes | None = None) ->
     image = controller.image
     topic_ids = image.topics_by_id if topic_id is None else [topic_id]
     return sum(partition.leader == NO_LEADER for each in topic_ids for _, partition in image.partitions(each))
+
+
+def under_replicated_partitions(controller: Controller) -> int:
+    """With a leader, and with replicas that are not in sync; targets of a move don't count before they are."""
+    image = controller.image
+    partitions = [partition for each in image.topics_by_id for _, partition in image.partitions(each)]
+    return sum(
+        partition.leader != NO_LEADER
+        and not {*partition.in_sync_replicas, *partition.adding_replicas}.issuperset(partition.replicas)
+        for partition in partitions
+    )
 
 
 def _dead_nodes(nodes: list[NodeDescription]) -> list[str]:

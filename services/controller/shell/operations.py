@@ -31,6 +31,7 @@ from protos.controller.v1 import cluster_pb2
 from protos.controller.v1 import operations_pb2 as pb
 from protos.controller.v1.operations_pb2_grpc import OperationsServicer, add_OperationsServicer_to_server
 from services.controller.core.description import describe_nodes, describe_problems, offline_partitions
+from services.controller.core.placement import replication_factor_of
 from services.controller.shell.driver import Driver, NotActive
 from services.controller.shell.membership import abort_not_active
 
@@ -171,7 +172,7 @@ class _Operations(OperationsServicer):
             topic=topic.topic,
             topic_id=topic.topic_id,
             partitions=topic.partitions,
-            replication_factor=topic.replication_factor,
+            replication_factor=replication_factor_of(self._core.image, topic),
             offline_partitions=offline_partitions(self._core, topic.topic_id),
         )
 

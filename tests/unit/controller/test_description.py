@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from barnabas.cluster.keys import Role, encode_registration
-from barnabas.cluster.messages import NewTopic
+from barnabas.cluster.messages import AlterReassignmentsRequest, NewTopic, Reassignment
 from barnabas.ports.etcd import Put, Txn
-from services.controller.core.description import describe_nodes, describe_problems
+from services.controller.core.description import describe_nodes, describe_problems, under_replicated_partitions
 from services.controller.core.known_members import FORGET_MS
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
+from tests.unit.controller.test_replication import shrink, with_topic
 
 
 def a_whole_cluster() -> tuple[Cluster, ControllerNode]:
@@ -144,3 +145,15 @@ def test_an_unreadable_key_is_named_and_harms_nothing_else() -> None:
     assert controller.is_active()
     (problem,) = describe_problems(controller.core)
     assert problem.startswith(f"{key} in etcd is unreadable: JSONDecodeError")
+
+
+def test_partitions_with_replicas_out_of_sync_are_counted_and_those_of_a_move_are_not() -> None:
+    cluster = with_topic([1, 2], [1, 2], [2, 3], logstores=4)
+    controller = cluster.controllers[0]
+    moves = [Reassignment("events", 2, [4, 3])]
+    controller.request(AlterReassignmentsRequest(moves, 1000))
+    cluster.settle()
+    assert under_replicated_partitions(controller.core) == 0
+    shrink(cluster, 1)
+    assert under_replicated_partitions(controller.core) == 1
+    assert "1 partition has replicas that are not in sync" in describe_problems(controller.core)
