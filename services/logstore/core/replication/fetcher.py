@@ -60,8 +60,6 @@ class FollowedPartition:
     """The leader has heard of the slot in this session."""
     retry_ms: int = 0
     word: tuple[int, int] = (-1, -1)
-    cut: tuple[int, bool] = (-1, False)
-    """While CUTTING: where, and whether everything goes."""
     records: memoryview | None = None
     """What is appended once the log is cut: asked for again it would be before the leader's log start."""
 

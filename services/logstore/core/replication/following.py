@@ -210,11 +210,10 @@ class Following:
         partition = followed.partition
         log = partition.log
         is_free = self._before_cut(partition) and log.room.error is None
-        if not is_free or not log.truncation.begin(offset):
+        if not is_free or not log.truncation.begin(offset, begin_anew=begin_anew):
             followed.records = None
             fetcher.back_off(followed, self.now_ms)
             return
-        followed.cut = (offset, begin_anew)
         fetcher.move(followed, Stage.CUTTING)
         partition.high_watermark = min(partition.high_watermark, offset)
         self._checkpoints.lower(log)
@@ -226,8 +225,7 @@ class Following:
                 log = followed.partition.log
                 is_waiting = log.truncation.is_begun and log.truncation.in_flight is None
                 if is_waiting and self._checkpoints.is_lowered(log):
-                    offset, begin_anew = followed.cut
-                    self._outbox.add_effect(take_truncation(log, offset, begin_anew=begin_anew))
+                    self._outbox.add_effect(take_truncation(log))
 
     def _give_up_cut(self, partition: Partition) -> None:
         """Another leader may think otherwise. One that is under way is finished first: see `Control`."""

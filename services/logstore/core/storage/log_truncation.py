@@ -19,17 +19,24 @@ if TYPE_CHECKING:
 
 
 class LogTruncation:
-    """`is_begun`: the log may neither grow nor be flushed. `in_flight` is the effect that cuts it."""
+    """`is_begun`: the log may neither grow nor be flushed. `in_flight` is the effect that cuts it.
 
-    __slots__ = ("_log", "in_flight", "is_begun")
+    What is at or past `offset` goes; with `begins_anew` everything, and the log goes on empty at `offset`.
+    """
+
+    __slots__ = ("_log", "begins_anew", "in_flight", "is_begun", "offset")
 
     def __init__(self, log: PartitionLog) -> None:
         self._log = log
         self.is_begun = False
+        self.offset = -1
+        self.begins_anew = False
         self.in_flight: TruncateEffect | None = None
 
-    def begin(self, offset: int) -> bool:
-        """Get ready to cut at `offset`. False: not now, something else is under way."""
+    def begin(self, offset: int, *, begin_anew: bool = False) -> bool:
+        """Get ready to cut at `offset`; before the log's start that is to begin anew. False: not now, something else is
+        under way.
+        """
         log = self._log
         is_free = (
             log.is_idle
@@ -41,7 +48,11 @@ class LogTruncation:
         if not is_free or log.error is not None:
             return False
         self.is_begun = True
-        log.flushes.recovery_point = min(log.recovery_point, offset)
+        self.offset = offset
+        self.begins_anew = begin_anew or offset < log.log_start_offset
+        # A crash may bring some of the segments back, and of those below the recovery point nobody asks whether they
+        # follow each other.
+        log.flushes.recovery_point = 0 if self.begins_anew else min(log.recovery_point, offset)
         return True
 
     def give_up(self) -> None:

@@ -30,17 +30,16 @@ PREPARED_SUFFIX = ".tmp"
 """A crash leaves them to the next opening, which removes them."""
 
 
-def take_truncation(log: PartitionLog, offset: int, *, begin_anew: bool = False) -> TruncateEffect:
-    """Cut what is at or past `offset`; or everything, to go on with an empty log at `offset`, whatever that is.
+def take_truncation(log: PartitionLog) -> TruncateEffect:
+    """Cut as `LogTruncation.begin` was told to, once the recovery point is written down.
 
-    Follows `LogTruncation.begin`, once the recovery point is written down. A batch that reaches past the offset is cut
-    as a whole, and an offset before the log's start cuts everything. The outcome goes to `LogTruncation.done` or
-    `undo`, or to `PartitionLog.fail`.
+    A batch that reaches past the offset is cut as a whole. The outcome goes to `LogTruncation.done` or `undo`, or to
+    `PartitionLog.fail`.
     """
     truncation = log.truncation
     assert truncation.is_begun
     assert truncation.in_flight is None
-    begin_anew = begin_anew or offset < log.log_start_offset
+    offset, begin_anew = truncation.offset, truncation.begins_anew
     epochs = LeaderEpochs()
     writes: list[SmallWrite] = []
     if not begin_anew:
@@ -56,7 +55,7 @@ def take_truncation(log: PartitionLog, offset: int, *, begin_anew: bool = False)
         log.config,
         offset,
         begin_anew,
-        recovery_point=min(log.recovery_point, offset),
+        recovery_point=log.recovery_point,
         log_start_offset=offset if begin_anew else log.log_start_offset,
         leader_epochs=FileReplacement(f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}", epochs.format()),
         index_writes=writes,
