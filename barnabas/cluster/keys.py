@@ -117,7 +117,8 @@ class LogstoreRegistration:
     # Log directories whose disk is full, by path, with what found no room: they take appends again when there is some.
     full_log_dirs: dict[str, str] = field(default_factory=dict)
     # Its last stop was neither clean nor one of the process alone (or a directory of logs is gone): records that it had
-    # answered for may be missing, and it can't vouch for being in sync (KIP-966).
+    # answered for may be missing, and it can't vouch for being in sync (KIP-966). No more, once the controller has told
+    # it of its partitions: elections go before that.
     may_lack_records: bool = False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -390,6 +391,24 @@ async def test_a_clean_stop_leaves_the_marker_and_is_not_followed_by_a_recovery(
     async with Controller(logstore) as controller, Gateway(logstore) as gateway:
         await controller.lead(1)
         assert await gateway.read_values() == [b"value"]
+
+
+async def test_a_registration_says_when_records_may_be_lost(logstore: Logstore) -> None:
+    async def may_lack_records() -> bool:
+        await logstore.start()
+        assert logstore.registration is not None
+        return logstore.registration.may_lack_records
+
+    await logstore.end(signal.SIGTERM)
+    assert not await may_lack_records(), "a clean stop"
+    await logstore.end(signal.SIGKILL)
+    assert not await may_lack_records(), "the process died, the page cache did not"
+    await logstore.end(signal.SIGKILL)
+    (logstore.directory / "kernel-boot-id").write_text("another")
+    assert await may_lack_records(), "the machine died"
+    await logstore.end(signal.SIGTERM)
+    shutil.rmtree(logstore.directory)
+    assert await may_lack_records(), "the disk is another one"
 
 
 async def test_watchers_hear_the_present_state_and_then_every_move(logstore: Logstore) -> None:

@@ -73,6 +73,7 @@ class LogstoreNode:
         )
         self._offline_log_dirs: dict[str, str] = {}
         self._full_log_dirs: dict[str, str] = {}
+        self._may_lack_records = False
         self._log_dirs_changed = asyncio.Event()
         self._stop_loading = threading.Event()
         self._loop: LogstoreLoop | None = None
@@ -206,8 +207,7 @@ class LogstoreNode:
 
     def _make_registration(self, loaded: LoadedDirectories, control_port: int) -> Registration:
         settings, directory_id = self._settings, loaded.directory_id
-        # Of the life before this one; so it stays, however often this one registers.
-        may_lack_records = any(
+        self._may_lack_records = any(
             each.error is not None or not (each.was_shut_down_cleanly or each.page_cache_survived)
             for each in loaded.directories
         )
@@ -223,7 +223,7 @@ class LogstoreNode:
                 self._boot_id,
                 dict(self._offline_log_dirs),
                 dict(self._full_log_dirs),
-                may_lack_records,
+                self._may_lack_records,
             )
 
         assert self._loop is not None
@@ -242,6 +242,10 @@ class LogstoreNode:
 
     def _on_command(self, session_id: int, request: ControlRequest) -> None:
         assert self._loop is not None, "the control listener starts after the core"
+        registration = self._registration
+        if request.leader_and_isr is not None and registration and request.broker_epoch == registration.epoch:
+            # Nothing is told before the elections that the registration calls for: no ISR relies on what may be lost.
+            self._may_lack_records = False
         self._loop.core.on_control(session_id, request)
         self._loop.wake()
 
