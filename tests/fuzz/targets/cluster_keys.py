@@ -38,7 +38,7 @@ from tests.fuzz.target import Target
 
 _TOPIC_ID: Final = b"0123456789abcdef"
 _KEYS: Final = Keys()
-_PARTITION: Final = PartitionRecord(1, 2, 3, (1, 2), (1,), 7)
+_PARTITION: Final = PartitionRecord(1, 2, 3, (1, 2, 3), (1,), 7, (3,), (1,), (2,), True)
 _RECORDS: Final[dict[str, Record]] = {
     _KEYS.cluster: ClusterRecord("AAAAAAAAAAAAAAAAAAAAAA"),
     _KEYS.controller_epoch: ControllerEpochRecord(3),
