@@ -7,9 +7,9 @@ logstores; never through a gateway. Any gRPC client can speak this; Barnabas pac
 
 Conversation: the follower sends `hello` first, the leader answers `welcome`. The stream is an incremental fetch session
 (KIP-227): the follower gives each partition a slot when it begins to follow it, and says of it in later fetches only
-what has changed. One fetch is outstanding at a time; the next one is the follower's word that it has written what the
-answer to the last one brought. Both sides send a message with nothing but `heartbeat` when they have been silent for
-500 ms; 3 s of silence means dead.
+what has changed. A fetch is the follower's word that it has written what the answers before it brought. One more may
+follow while the first waits for news, which is answered then, with nothing; each is answered, in order. Both sides
+send a message with nothing but `heartbeat` when they have been silent for 500 ms; 3 s of silence means dead.
 """
 
 from collections import abc as _abc

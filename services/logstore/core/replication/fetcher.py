@@ -1,8 +1,8 @@
 """What is fetched from one leader: an incremental fetch session over one stream (KIP-227).
 
-One fetch is outstanding at a time, and the next one waits until what the last one brought is written: it is a vote for
-the leader's high watermark. A log that is being cut, or whose disk is full, keeps no other from going on: it is only
-not named until its position is one to be told.
+The next fetch waits until what the last one brought is written: it is a vote for the leader's high watermark. A log that
+is being cut, or whose disk is full, keeps no other from going on: it is only not named until its position is one to be
+told. Then nobody waits for the fetch that is outstanding either: the leader answers it as soon as another one comes.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class FollowedPartition:
     position: Position | None = None
     is_known: bool = False
     """The leader has heard of the slot in this session."""
+    told_in: int = 0
+    """The last fetch that has named the slot: an answer to an older one is about another position."""
     retry_ms: int = 0
     word: tuple[int, int] = (-1, -1)
     records: memoryview | None = None
@@ -77,7 +79,7 @@ class Fetcher:
         self._forgotten: list[int] = []
         self._next_slot = 0
         self._last_request_id = 0
-        self._is_outstanding = False
+        self._outstanding: list[int] = []
 
     @property
     def is_idle(self) -> bool:
@@ -136,7 +138,7 @@ class Fetcher:
     def connected(self) -> None:
         """The leader has welcomed us: a new session, in which nothing has been told."""
         self.is_connected = True
-        self._is_outstanding = False
+        self._outstanding.clear()
         self._forgotten.clear()
         for followed in self._by_key.values():
             followed.is_known = False
@@ -145,11 +147,19 @@ class Fetcher:
                 self.move(followed, Stage.TO_TELL)
 
     def disconnected(self) -> None:
-        self.is_connected = self._is_outstanding = False
+        self.is_connected = False
+        self._outstanding.clear()
+
+    @property
+    def may_fetch(self) -> bool:
+        """Everything that answers have brought is written, and the leader has no fetch, or one that tells less."""
+        if not self.is_connected or self.is_idle or self._at[Stage.WRITING]:
+            return False
+        return not self._outstanding or (len(self._outstanding) == 1 and bool(self._at[Stage.TO_TELL]))
 
     def take_fetch(self, now_ms: int) -> ReplicaFetch | None:
-        """The next fetch, once the answer to the last one is written."""
-        if not self.is_connected or self._is_outstanding or self._at[Stage.WRITING] or self.is_idle:
+        """The next fetch, if it may go out now."""
+        if not self.may_fetch:
             return None
         for followed in self.at(Stage.BACKING_OFF):
             if followed.retry_ms > now_ms:
@@ -160,7 +170,7 @@ class Fetcher:
                 # Of what is fetched nothing could be kept.
                 self.back_off(followed, now_ms)
         self._last_request_id += 1
-        self._is_outstanding = True
+        self._outstanding.append(self._last_request_id)
         fetch = ReplicaFetch(
             self._last_request_id,
             self._limits.response_bytes_max,
@@ -175,7 +185,7 @@ class Fetcher:
     def _wait_ms(self, now_ms: int) -> int:
         """No longer than until somebody's backoff is over."""
         retries_ms = [followed.retry_ms - now_ms for followed in self._at[Stage.BACKING_OFF]]
-        return max(0, min(retries_ms, default=self._limits.wait_ms_max))
+        return max(0, min([self._limits.wait_ms_max, *retries_ms]))
 
     def _tell(self, followed: FollowedPartition) -> ReplicaPosition:
         partition = followed.partition
@@ -184,6 +194,7 @@ class Fetcher:
         position = Position(partition.leader_epoch, end, log.leader_epochs.epoch_of(end - 1), log.log_start_offset)
         followed.position = position
         followed.is_known = True
+        followed.told_in = self._last_request_id
         self.move(followed, Stage.TOLD)
         return ReplicaPosition(
             followed.slot,
@@ -198,13 +209,13 @@ class Fetcher:
     # --- answers ---
 
     def is_answer(self, piece: ReplicaPiece) -> bool:
-        return self._is_outstanding and piece.request_id == self._last_request_id
+        return piece.request_id in self._outstanding
 
-    def answered(self) -> None:
-        """The last piece has come."""
-        self._is_outstanding = False
+    def answered(self, piece: ReplicaPiece) -> None:
+        """The last piece of an answer has come."""
+        self._outstanding.remove(piece.request_id)
 
-    def asked_of(self, slot: int) -> FollowedPartition | None:
+    def asked_of(self, slot: int, request_id: int) -> FollowedPartition | None:
         """The partition that data of this slot is for: none when it was forgotten, or its state is another by now.
 
         A leader that refused it may have changed its mind since.
@@ -213,5 +224,5 @@ class Fetcher:
         if followed is None or followed.position is None or followed.stage not in (Stage.TOLD, Stage.BACKING_OFF):
             return None
         partition, position = followed.partition, followed.position
-        is_same = position.leader_epoch == partition.leader_epoch
+        is_same = position.leader_epoch == partition.leader_epoch and followed.told_in <= request_id
         return followed if is_same and position.fetch_offset == partition.log.log_end_offset else None

@@ -105,6 +105,11 @@ class Following:
         if leader_id in self._fetchers:
             self._fetchers[leader_id].disconnected()
 
+    @property
+    def has_work(self) -> bool:
+        """A fetch can go out."""
+        return not self._is_stopped and any(fetcher.may_fetch for fetcher in self._fetchers.values())
+
     def take_fetches(self) -> Iterable[tuple[int, ReplicaFetch]]:
         for leader_id, fetcher in () if self._is_stopped else self._fetchers.items():
             fetch = fetcher.take_fetch(self.now_ms)
@@ -118,11 +123,11 @@ class Following:
         if fetcher is None or not fetcher.is_answer(piece) or self._is_stopped:
             return
         for data in piece.partitions:
-            followed = fetcher.asked_of(data.slot)
+            followed = fetcher.asked_of(data.slot, piece.request_id)
             if followed is not None:
                 self._take(fetcher, followed, data)
         if piece.last:
-            fetcher.answered()
+            fetcher.answered(piece)
 
     def _take(self, fetcher: Fetcher, followed: FollowedPartition, data: ReplicaData) -> None:
         log = followed.partition.log

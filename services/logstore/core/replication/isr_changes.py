@@ -77,9 +77,13 @@ class IsrChanges:
 
     # --- the controller ---
 
+    def has_work(self, now_ms: int) -> bool:
+        """A request can go out."""
+        return bool(self._to_ask) and not self._asked and now_ms >= self._retry_ms
+
     def take_request(self, now_ms: int) -> AlterPartitionRequest | None:
         """The next request, unless one is under way, nothing is asked, or the last try was just now."""
-        if self._asked or not self._to_ask or now_ms < self._retry_ms:
+        if not self.has_work(now_ms):
             return None
         asking, rest = list(self._to_ask), list[Partition]()
         asking, rest = asking[:PARTITIONS_PER_REQUEST_MAX], asking[PARTITIONS_PER_REQUEST_MAX:]

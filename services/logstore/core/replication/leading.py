@@ -66,6 +66,8 @@ class ReplicaStream:
     fetch: ReplicaFetch | None = None
     deadline_ms: int = 0
     answer: _Answer | None = None
+    next_fetch: tuple[ReplicaFetch, int] | None = None
+    """What has come while `fetch` was being answered, and when."""
     closed: bool = False
 
 
@@ -108,8 +110,19 @@ class Leading:
 
     def on_fetch(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> str | None:
         """The follower's next fetch; what is wrong with it, when the stream has to end."""
-        if stream.fetch is not None:
-            return "a fetch before the answer to the last one"
+        if stream.fetch is None:
+            self._take(stream, fetch, now_ms)
+        elif stream.next_fetch is None:
+            stream.next_fetch = (fetch, now_ms)
+            if stream.answer is None:
+                # It has waited for news in vain, and the follower has some.
+                stream.answer = _Answer(stream.fetch.request_id, 0)
+                self._send_if_complete(stream, stream.answer)
+        else:
+            return "a third fetch before the answer to the first"
+        return None
+
+    def _take(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> None:
         stream.fetch = fetch
         stream.deadline_ms = now_ms + fetch.wait_ms_max
         stream.session.last_fetch_ms = now_ms
@@ -117,7 +130,6 @@ class Leading:
             self._forget(stream, slot)
         for position in fetch.positions:
             self._place(stream, position, now_ms)
-        return None
 
     def _forget(self, stream: ReplicaStream, slot: int) -> None:
         followed = stream.slots.pop(slot, None)
@@ -344,3 +356,6 @@ class Leading:
             piece_bytes += len(result.records)
         pieces[-1].last = True
         self._says.answer(stream.stream_id, pieces)
+        if stream.next_fetch is not None:
+            (fetch, came_ms), stream.next_fetch = stream.next_fetch, None
+            self._take(stream, fetch, came_ms)

@@ -206,7 +206,8 @@ class Replication:
 
     @property
     def has_work(self) -> bool:
-        return self.leading.has_work
+        """Something can be said that the last step has not said: a disk has finished since."""
+        return self.leading.has_work or self.following.has_work or self._isr_changes.has_work(self.now_ms)
 
     def take_outgoing(self) -> ReplicationOutgoing:
         return self._says.take()
