@@ -123,7 +123,7 @@ class Node:
             replication=ReplicationConfig(LAG_MS_MAX, FetchLimits(*self.trio.fetch_bytes, 500, 100)),
         )
         self.core = LogstoreCore(config, [directory], ours, CODECS)
-        self.core._settings.topic_config = lambda overrides: self.trio.topic_config  # type: ignore[method-assign]
+        self.core._settings.topic_config = lambda overrides: self.trio.topic_config
         self.core.on_registered(self.broker_epoch)
         self.core.on_exchange(EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "test")))
         self.held, self.wanted, self.alter_partition = [], [], None

@@ -21,6 +21,8 @@ from barnabas.channel.messages import (
     PartitionState,
     ReadRequest,
     ReadResponse,
+    ReplicateRequest,
+    ReplicateResponse,
     WatchRequest,
     WatchResponse,
 )
@@ -185,6 +187,22 @@ def _watch(message: WatchRequest | WatchResponse) -> str:
     return f"states {[state_in_words(each) for each in message.states]}"
 
 
+def _replicate(message: ReplicateRequest | ReplicateResponse) -> str:
+    if isinstance(message, ReplicateRequest):
+        if message.fetch is None:
+            return f"follower {message.hello.replica_id}" if message.hello is not None else "heartbeat"
+        fetch = message.fetch
+        told = [(each.slot, each.current_leader_epoch, each.fetch_offset) for each in fetch.positions]
+        return f"fetch {fetch.request_id} positions {told} forgotten {fetch.forgotten}"
+    if message.piece is None:
+        return "welcome" if message.welcome is not None else "heartbeat"
+    data = [
+        (each.slot, each.error_code, each.high_watermark, each.diverging_end_offset, len(each.records))
+        for each in message.piece.partitions
+    ]
+    return f"piece of {message.piece.request_id} {data}"
+
+
 def _control(message: ControlRequest | ControlResponse) -> str:
     if isinstance(message, ControlResponse):
         return f"answer {message.sequence} {message.error_code} {len(message.partition_errors)} errors"
@@ -245,6 +263,16 @@ WATCH = StreamKind(
         packing.scan_watch_request,
         packing.pack_watch_response,
         packing.scan_watch_response,
+    ),
+)
+REPLICATE = StreamKind(
+    "replicate",
+    _replicate,
+    Packed(
+        packing.pack_replicate_request,
+        packing.scan_replicate_request,
+        packing.pack_replicate_response,
+        packing.scan_replicate_response,
     ),
 )
 CONTROL = StreamKind("control", _control, Protobuf())

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.channel.messages import ExchangeRequest, ReadRequest, WatchRequest
+from barnabas.channel.messages import (
+    ExchangeRequest,
+    ReadRequest,
+    ReplicateRequest,
+    ReplicateResponse,
+    WatchRequest,
+)
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.keys import LogstoreRegistration, Role
-from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.cluster.messages import AlterPartitionResponse, ControlRequest, ControlResponse, MembershipResponse
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
+from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutgoing
 from services.logstore.core.storage.compaction.orders import PassOutcome
 from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect, execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel
+from tests.sim.links import Link
 from tests.sim.network import End, Network
 from tests.sim.nodes.cleaner import CleanerNode
 from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
+from tests.sim.protocols import REPLICATE
 from tests.sim.scheduler import MS, Scheduler
 
 DIRECTORY = "/data"
+ALTER_PARTITION_TIMEOUT_MS = 5_000
 CLEANER_BACKOFF_MS = 300
 
 
@@ -49,6 +60,8 @@ class LogstoreNode(Process):
         self._boots = 0
         self._ends: dict[int, End] = {}
         self._last_stream_id = 0
+        self._last_call_id = 0
+        self._links: dict[int, _LeaderLink] = {}
 
     @property
     def partitions(self) -> list[Partition]:
@@ -59,6 +72,7 @@ class LogstoreNode(Process):
 
     def boot(self) -> None:
         self.etcd = EtcdClient(self)
+        self.membership = Membership(self, self.etcd, Role.LOGSTORE, str(self.node_id), None, self._partition_altered)
         self.etcd.when_present(self.etcd.keys.cluster, self._open)
 
     def _open(self, cluster_record: bytes) -> None:
@@ -132,6 +146,7 @@ class LogstoreNode(Process):
         self.core = None
         self.is_stopping = self._is_closing = False
         self._ends.clear()
+        self._links.clear()
 
     def lose_power(self) -> None:
         """The machine stops: what was not flushed is at the mercy of chance."""
@@ -172,12 +187,19 @@ class LogstoreNode(Process):
         core.step(self.now_ms, self.wall_ms)
         self._carry_out(core.take_effects())
         outgoing = core.take_outgoing()
-        streams = (*outgoing.exchanges, *outgoing.reads, *outgoing.watches, *outgoing.controls)
+        streams = (
+            *outgoing.exchanges,
+            *outgoing.reads,
+            *outgoing.watches,
+            *outgoing.controls,
+            *outgoing.replication.responses,
+        )
         for stream_id, message in (*streams, *outgoing.administration):
             end = self._ends.get(stream_id)
             if end is not None:
                 end.send(message)
-        for stream_id, reason in outgoing.closes:
+        self._replicate(outgoing.replication)
+        for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):
             end = self._ends.get(stream_id)
             if end is not None:
                 end.close(reason)
@@ -190,6 +212,30 @@ class LogstoreNode(Process):
             self.turn_soon()
         elif self.is_stopping:
             self._stop_when_idle(core)
+
+    def _replicate(self, outgoing: ReplicationOutgoing) -> None:
+        if outgoing.links is not None:
+            for leader_id, link in list(self._links.items()):
+                if link.wanted not in outgoing.links:
+                    link.close()
+                    del self._links[leader_id]
+            for wanted in outgoing.links:
+                if wanted.leader.node_id not in self._links:
+                    self._links[wanted.leader.node_id] = _LeaderLink(self, wanted)
+        for leader_id, request in outgoing.requests:
+            if leader_id in self._links:
+                self._links[leader_id].send(request)
+        if outgoing.alter_partition is not None:
+            self._last_call_id += 1
+            self.membership.call(self._last_call_id, outgoing.alter_partition, ALTER_PARTITION_TIMEOUT_MS)
+        for problem in outgoing.problems:
+            self.scheduler.note(f"{self.name} can't follow: {problem}")
+
+    def _partition_altered(self, call_id: int, answer: MembershipResponse | None) -> None:
+        assert answer is None or isinstance(answer, AlterPartitionResponse)
+        if self.core is not None:
+            self.core.on_alter_partition(answer)
+            self.turn_soon()
 
     def _tick(self) -> None:
         self.after(TICK_MS * MS, "ticks", self._tick)
@@ -235,17 +281,48 @@ class LogstoreNode(Process):
         self.turn_soon()
 
 
+class _LeaderLink(Link):
+    """The stream to one life of a leader."""
+
+    def __init__(self, node: LogstoreNode, wanted: LeaderLink) -> None:
+        self.wanted = wanted
+        self._node = node
+        super().__init__(
+            node,
+            REPLICATE,
+            wanted.leader.data_address,
+            hello=ReplicateRequest(hello=wanted.hello),
+            on_up=self._say,
+            on_message=self._say,
+            on_down=self._down,
+        )
+
+    def _say(self, response: ReplicateResponse) -> None:
+        assert self._node.core is not None
+        self._node.core.on_leader_response(self.wanted.leader.node_id, response)
+        self._node.turn_soon()
+
+    def _down(self, reason: str) -> None:
+        if self._node.core is not None:
+            self._node.core.on_leader_lost(self.wanted.leader.node_id)
+            self._node.turn_soon()
+
+
 class _DataStream:
-    """Exchange, Read, Watch, or one call of Administration: which one, its messages tell."""
+    """Exchange, Read, Watch, Replicate, or one call of Administration: which one, its messages tell."""
 
     def __init__(self, node: LogstoreNode, stream_id: int) -> None:
         self._node = node
         self._stream_id = stream_id
 
-    def on_message(self, message: ExchangeRequest | ReadRequest | WatchRequest | AdministrationRequest) -> None:
+    def on_message(
+        self, message: ExchangeRequest | ReadRequest | WatchRequest | ReplicateRequest | AdministrationRequest
+    ) -> None:
         core = self._node.core
         assert core is not None
         match message:
+            case ReplicateRequest():
+                core.on_replicate(self._stream_id, message)
             case ExchangeRequest():
                 core.on_exchange(self._stream_id, message)
             case ReadRequest():

@@ -38,9 +38,10 @@ class Membership:
         etcd: EtcdClient,
         role: Role,
         pod_id: str,
-        on_update: Callable[[UpdateMetadata], None],
+        on_update: Callable[[UpdateMetadata], None] | None,
         on_answer: Callable[[int, Answer | None], None],
     ) -> None:
+        """Without `on_update` it is for calls alone."""
         self._process = process
         self._role = role
         self._pod_id = pod_id
@@ -93,7 +94,8 @@ class Membership:
         registration = decode_registration(Role.CONTROLLER, self._controller.value)
         assert isinstance(registration, ControllerRegistration)
         self._end = self._process.network.connect(MEMBERSHIP, self._process, registration.address, self)
-        self._end.send(Subscribe(self._role.value, self._pod_id, self._applied_revision))
+        if self._on_update is not None:
+            self._end.send(Subscribe(self._role.value, self._pod_id, self._applied_revision))
         self._send_waiting()
 
     def _send_waiting(self) -> None:
@@ -105,6 +107,7 @@ class Membership:
 
     def on_message(self, message: UpdateMetadata | Return) -> None:
         if isinstance(message, UpdateMetadata):
+            assert self._on_update is not None
             self._on_update(message)
             return
         request = self._asked.pop(message.call_id, None)

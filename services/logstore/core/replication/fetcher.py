@@ -1,8 +1,8 @@
 """What is fetched from one leader: an incremental fetch session over one stream (KIP-227).
 
-The next fetch waits until what the last one brought is written: it is a vote for the leader's high watermark. A log that
-is being cut, or whose disk is full, keeps no other from going on: it is only not named until its position is one to be
-told. Then nobody waits for the fetch that is outstanding either: the leader answers it as soon as another one comes.
+The next fetch waits until what the last one brought is written: it is a vote for the leader's high watermark. A log
+that is being cut, or whose disk is full, keeps no other from going on: it is only not named until its position is one
+to be told. Then nobody waits for the fetch that is outstanding either: the leader answers it as soon as another comes.
 """
 
 from __future__ import annotations

@@ -39,9 +39,9 @@ def tell_brokers(host: Host, *node_ids: int) -> None:
     host.control(update)
 
 
-def leading_host(in_sync_replicas: list[int] | None = None, **config: object) -> Host:
+def leading_host(in_sync_replicas: list[int] | None = None) -> Host:
     """A logstore that leads one partition of three replicas."""
-    host = Host(replication=CONFIG, **config)
+    host = Host(replication=CONFIG)
     host.greet(1, 2, 3)
     host.lead(
         topic(replicas=REPLICAS, in_sync_replicas=in_sync_replicas or REPLICAS, configs={"min.insync.replicas": "2"})
@@ -115,9 +115,9 @@ class FollowingHost(Host):
         return out
 
 
-def following_host(leader_epoch: int = 0, **config: object) -> FollowingHost:
+def following_host(leader_epoch: int = 0) -> FollowingHost:
     """A logstore that follows node 2, whose welcome has come."""
-    host = FollowingHost(replication=CONFIG, **config)
+    host = FollowingHost(replication=CONFIG)
     host.lead(topic(leader_epoch, leader=LEADER, replicas=REPLICAS, in_sync_replicas=REPLICAS))
     tell_brokers(host, *REPLICAS)
     host.core.on_leader_response(LEADER, ReplicateResponse(welcome=Welcome(LEADER, broker_epoch_of(LEADER))))
