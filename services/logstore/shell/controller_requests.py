@@ -1,13 +1,22 @@
-"""What this logstore asks of the controller: who is in sync (AlterPartition), one request at a time."""
+"""What this logstore asks of the controller: who is in sync (AlterPartition), one request at a time; and, before it
+stops, other leaders for what it leads.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
-from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse
+from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse, ControlledShutdownRequest
+from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.wire.errors import ErrorCode
 from services.logstore.shell.loop import LogstoreLoop
+
+_log = get_logger("logstore")
+
+# Without a controller nobody can lead in our place, and a pod has to stop all the same.
+HAND_OVER_MS_MAX: Final = 5_000
 
 
 class ControllerRequests:
@@ -27,6 +36,18 @@ class ControllerRequests:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._membership.follow())
             tasks.create_task(self._ask())
+
+    async def hand_over(self, node_id: int, broker_epoch: int) -> None:
+        """Have others lead what they can, while this logstore serves on."""
+        request = ControlledShutdownRequest(node_id, broker_epoch)
+        try:
+            async with asyncio.timeout(HAND_OVER_MS_MAX / 1000):
+                answer = await self._membership.controlled_shutdown(request)
+        except TimeoutError:
+            _log.warning("stops without having handed over", reason="no controller has answered")
+            return
+        error = ErrorCode(answer.error_code)
+        _log.info("leadership handed over", led_still=answer.remaining, error=error.name if error else None)
 
     async def _ask(self) -> None:
         while True:

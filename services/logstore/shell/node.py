@@ -1,9 +1,9 @@
 """One logstore from its start to its end.
 
 Start, in this order: directories locked, data listener up (health says NOT_SERVING, streams are refused), cluster id
-learnt from etcd, logs loaded in the background, control listener up, registered, serving. Stop: appends refused,
-everything begun finished, listeners down, logs flushed, checkpoints and clean-shutdown markers written, registration
-revoked. A signal during the start ends it where it is: nothing has been promised to anybody yet.
+learnt from etcd, logs loaded in the background, control listener up, registered, serving. Stop: leadership handed over,
+appends refused, everything begun finished, listeners down, logs flushed, checkpoints and clean-shutdown markers written,
+registration revoked. A signal during the start ends it where it is: nothing has been promised to anybody yet.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ class LogstoreNode:
         stop = asyncio.ensure_future(stopping.wait())
         try:
             await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
+            if not life.done() and self._registration is not None and self._requests is not None:
+                await self._requests.hand_over(self._settings.node_id, self._registration.epoch)
         finally:
             stop.cancel()
             life.cancel()
