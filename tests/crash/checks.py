@@ -165,6 +165,8 @@ def check_producers(world: World, truth: TruePartition, segments: list[NaiveSegm
     missing = [id_ for id_ in needed if id_ not in known and not world.may_have_expired(needed[id_].batches[-1][3])]
     assert not missing, f"{log.directory}: producers {missing} are not known"
     for producer_id, entry in known.items():
+        if world.may_have_expired(entry.last_timestamp_ms):
+            continue
         produced = truth.produced_by(producer_id)
         assert produced, f"{log.directory}: nobody knows of producer {producer_id}"
         full = [_noted(batch) for batch in produced]
@@ -199,6 +201,8 @@ def check_snapshots(world: World, truth: TruePartition, segments: list[NaiveSegm
         assert not missing, f"{log.directory}: {entry.name} knows nothing of {missing}"
         for producer_id, noted in content.items():
             produced = truth.produced_by(producer_id, offset)
+            if produced and world.may_have_expired(produced[-1].header.max_timestamp):
+                continue
             expected = (produced[-1].header.producer_epoch, *_noted(produced[-1])) if produced else None
             assert noted == expected, f"{log.directory}: {entry.name} says {noted} of {producer_id}, not {expected}"
 
@@ -247,6 +251,7 @@ def check_second_start(world: World, life: Life) -> None:
         now_ms=world.now_ms,
         written=lambda effect: None,
         turned=lambda: None,
+        is_deleted=world.is_deleted,
         options=dict(world.shape.options),
         dedupe_buffer_bytes=world.shape.dedupe_buffer_bytes,
     )

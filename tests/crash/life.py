@@ -7,7 +7,7 @@ operation of the disk.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
@@ -55,6 +55,7 @@ from services.logstore.core.storage.effects import (
     WriteEffect,
     execute,
 )
+from services.logstore.core.storage.log_copy import finish_moves
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel, MachineStopped
 
@@ -84,6 +85,7 @@ class Life:
         now_ms: int,
         written: Written,
         turned: Callable[[], None],
+        is_deleted: Callable[[bytes], bool],
         options: Mapping[str, int],
         dedupe_buffer_bytes: int,
     ) -> None:
@@ -101,17 +103,19 @@ class Life:
         config = TopicConfig.from_overrides(defaults)
         assert isinstance(config, TopicConfig), config
         self.loaded: list[OpenedPartition] = []
-        self.strays: list[OpenedPartition] = []
+        self.lacked_room = False
+        """Some log directory was full for a while."""
         for directory in self.directories:
             for opened in directory.load(lambda topic: config, now_ms):
                 if opened.topic_id is not None:
                     self.loaded.append(opened)
-                    continue
-                # Without its topic id nobody can say whose records these are.
-                error = directory.set_aside(opened.topic_partition)
-                if error is not None:
+                elif (error := directory.set_aside(opened.topic_partition)) is not None:
+                    # Without its topic id nobody can say whose records these are.
                     raise error
-                self.strays.append(opened)
+        self._finish_moves()
+        self.moved_away = self._move_away_deleted(is_deleted)
+        """Partitions in two log directories with different topic ids: the shell refuses to start until an operator has
+        moved one of them away. Here he does so at once."""
         self.core = LogstoreCore(
             LogstoreConfig(NODE_ID, CLUSTER_ID, topic_defaults=defaults, **options),  # type: ignore[arg-type]
             self.directories,
@@ -138,6 +142,28 @@ class Life:
         self.core.on_exchange(_EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "crash")))
         self.core.on_read(_READ, ReadRequest(Hello(CLUSTER_ID, "crash")))
         self.turn()
+
+    def _finish_moves(self) -> None:
+        found = {opened.opened.log.directory: opened for opened in self.loaded}
+        for path in finish_moves(self.disk, [(each.topic_partition, directory) for directory, each in found.items()]):
+            (directory,) = [each for each in self.directories if path.startswith(f"{each.path}/")]
+            error = directory.delete(found.pop(path).topic_partition, self.now_ms)
+            if error is not None:
+                raise error
+        self.loaded = list(found.values())
+
+    def _move_away_deleted(self, is_deleted: Callable[[bytes], bool]) -> int:
+        names = Counter(opened.topic_partition for opened in self.loaded)
+        twice = [opened for opened in self.loaded if names[opened.topic_partition] > 1]
+        leaving = [opened for opened in twice if opened.topic_id is not None and is_deleted(opened.topic_id)]
+        for opened in leaving:
+            path = opened.opened.log.directory.rpartition("/")[0]
+            (directory,) = [each for each in self.directories if each.path == path]
+            error = directory.set_aside(opened.topic_partition)
+            if error is not None:
+                raise error
+            self.loaded.remove(opened)
+        return len(leaving)
 
     # --- what is there ---
 
@@ -370,6 +396,7 @@ class Life:
             else:
                 self._cleaner.cancel(command.order_id)
         self.passes += outgoing.passes
+        self.lacked_room |= bool(outgoing.room)
 
 
 def _open(disk: DiskModel, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:

@@ -97,6 +97,7 @@ class _Run:
         with world.undisturbed():
             check_opened(world, life, self._last_end)
         self._last_end = End.KILL
+        world.hits["operators who moved a deleted partition away"] += life.moved_away
         ends = [f"{truth.name} {truth.next_offset}" for truth in world.alive()]
         world.note(f"started: {', '.join(ends)}")
         world.disk.faults.clear()
