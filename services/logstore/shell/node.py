@@ -149,6 +149,7 @@ class LogstoreNode:
             defaults,
             self._stop_loading,
             self._settings.num_recovery_threads_per_data_dir,
+            self._locks.failed,
         )
 
     def _start_core(self, cluster_id: str, loaded: LoadedDirectories) -> None:
