@@ -68,7 +68,8 @@ class Retention:
     def check(self, partition: Partition, wall_ms: int) -> None:
         """Apply retention to one partition now."""
         log = partition.log
-        if not partition.online or self._replicas.by_log.get(log) is not partition:
+        is_here = partition.online and self._replicas.by_log.get(log) is partition
+        if not is_here or not partition.is_config_known:
             return
         try:
             match log.apply_retention(partition.high_watermark, wall_ms):
