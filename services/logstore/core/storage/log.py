@@ -395,6 +395,11 @@ class PartitionLog:
         return self.next_offset == self.log_end_offset and self.is_durable_as_written
 
     @property
+    def is_swapping(self) -> bool:
+        """A cleaned segment is on its way to its place."""
+        return self._swap is not None
+
+    @property
     def is_idle(self) -> bool:
         """Nothing waits for the disk."""
         is_renaming = self.retirement.in_flight is not None or self._swap is not None
