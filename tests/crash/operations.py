@@ -232,8 +232,10 @@ class LookUp:
             if found.error_code in (*INDETERMINATE, ErrorCode.OFFSET_NOT_AVAILABLE):
                 return
             assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code).name
-            # What was deleted while it was looked for is found no more.
-            starts = (start, partition.log.log_start_offset)
+            # What was deleted while it was looked for is found no more. The log may have begun at what was found for a
+            # while, by retention, before more of it was deleted.
+            end = partition.log.log_start_offset
+            starts = (start, end, min(max(start, found.offset), end))
             expected = [truth.first_at_or_after(timestamp_ms, each, upto_offset) for each in starts]
             assert (found.timestamp, found.offset) in expected, (
                 f"{truth.name}: {timestamp_ms} is at {(found.timestamp, found.offset)}, and should be at {expected}"
