@@ -431,7 +431,7 @@ class PartitionLog:
             return None
         return log_reads.plan_read(self, offset, max_bytes, upto_offset, min_one_batch)
 
-    def finish_read(self, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect:
+    def finish_read(self, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect | ErrorCode:
         """The batches in the answer to `plan.effect`, or another effect to run before there are any."""
         return log_reads.finish_read(self, plan, data)
 
