@@ -124,6 +124,8 @@ class DiskOutcomes:
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
         if not (error.is_lack_of_room and self._full_disks.on_failed(effect, error)):
             self._on_broken(effect, error)
+        elif isinstance(effect, FlushEffect):
+            self._appends.on_flushed(effect.log)
         self.act_on_failures()
 
     def _on_broken(self, effect: StorageEffect, error: DiskError) -> None:
