@@ -66,3 +66,13 @@ def test_it_is_told_less_and_less_often() -> None:
             told_ms.append(cluster.now_ms)
     gaps = [(later - earlier) // REPEAT_MS_MIN for earlier, later in pairwise(told_ms)]
     assert gaps == [2, 4, 8, 16, 32, 60]
+
+
+def test_of_very_many_the_first_are_named() -> None:
+    _, controller, _, _ = a_refusal()
+    (topic,) = controller.core.image.topics.values()
+    (link,) = controller.core.links.by_node.values()
+    link.partition_errors.update({(topic.topic_id, number): ErrorCode.KAFKA_STORAGE_ERROR for number in range(1000)})
+    named = [line for line in describe_problems(controller.core) if "failed on logstore" in line]
+    assert len(named) == 11
+    assert named[-1] == "990 more partitions failed on logstore 1"
