@@ -383,6 +383,7 @@ class PartitionLog:
         for segment in self.segments.all():
             segment.relocate(directory)
         self.writes.relocate()
+        self.flushes.relocate()
 
     @property
     def is_durable_as_written(self) -> bool:
