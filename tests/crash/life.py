@@ -1,4 +1,4 @@
-"""One life of a logstore's process: `LogstoreCore` hosted as the shell hosts it, over the model disk.
+"""One life of a logstore's process: `LogstoreCore` hosted as the shell hosts it, over a disk.
 
 Effects go through two steps that the workload takes when it likes and in any order: they are carried out (the disk
 changes), and they are reported (the core hears of it). The process may end before, between and after; and within any
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from itertools import count
 from random import Random
 from typing import Any
@@ -35,7 +36,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.ports.disk import DiskError
+from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
@@ -75,7 +76,7 @@ class Life:
 
     def __init__(
         self,
-        disk: DiskModel,
+        disk: Disk,
         paths: Sequence[str],
         defaults: dict[str, str],
         *,
@@ -259,10 +260,13 @@ class Life:
                 return
         raise AssertionError("the logstore never comes to rest")
 
-    def break_off(self, chance: Random) -> int:
-        """The process ends with effects in flight: not begun, done in part, or done. How many were done in part."""
+    def break_off(self, disk: DiskModel, chance: Random) -> int:
+        """The process ends with effects in flight: not begun, done in part, or done. How many were done in part.
+
+        `disk` is the one that it was begun with.
+        """
         in_part = 0
-        self.disk.interrupt_after = chance.randint(0, 8)
+        disk.interrupt_after = chance.randint(0, 8)
         try:
             while self.is_cleaning and chance.random() < 0.8:
                 self._cleaner.step(self.now_ms)
@@ -273,15 +277,15 @@ class Life:
             fate = chance.random()
             if fate < 0.4:
                 continue
-            self.disk.interrupt_after = chance.randint(0, 8) if fate < 0.7 else None
+            disk.interrupt_after = chance.randint(0, 8) if fate < 0.7 else None
             try:
-                execute(self.disk, effect)
+                execute(disk, effect)
                 self._written(effect)
             except MachineStopped:
                 in_part += 1
             except DiskError:
                 pass
-        self.disk.interrupt_after = None
+        disk.interrupt_after = None
         self.in_flight.clear()
         return in_part
 
@@ -399,14 +403,14 @@ class Life:
         self.lacked_room |= bool(outgoing.room)
 
 
-def _open(disk: DiskModel, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:
+def _open(disk: Disk, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:
     directory = LogDirectory.open(
         disk,
         path,
         cluster_id=CLUSTER_ID,
         node_id=NODE_ID,
         kernel_boot_id=boot_id,
-        new_directory_id=path.encode().ljust(16, b"0"),
+        new_directory_id=sha256(path.encode()).digest()[:16],
         unique_name=unique,
     )
     assert isinstance(directory, LogDirectory), directory

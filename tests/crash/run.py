@@ -127,7 +127,7 @@ class _Run:
         life = world.life
         world.disk.interrupt_after = None
         if life is not None:
-            world.hits["effects done in part"] += life.break_off(world.chance)
+            world.hits["effects done in part"] += life.break_off(world.disk, world.chance)
         self._note_failed_flushes()
         if end is End.POWER_CUT:
             world.boots += 1
