@@ -23,6 +23,7 @@ from services.logstore.core.storage.log_directory import (
     OpenedPartition,
     parse_partition_directory,
 )
+from services.logstore.shell.known_directories import KNOWN_LOG_DIRS, missed, note_directories
 from services.logstore.shell.posix_disk import disk_error
 
 # Kafka's own name for it.
@@ -135,7 +136,29 @@ def load_directories(
         other = seen.setdefault(partition.topic_partition, path)
         if other != path:
             raise StartRefused(f"{path} and {other} are the same partition: move one of them away")
+    directories += _missed(disk, directories, cluster_id, node_id)
     return LoadedDirectories(directories, partitions)
+
+
+def _missed(disk: Disk, directories: Sequence[LogDirectory], cluster_id: str, node_id: int) -> list[LogDirectory]:
+    """The directories that this logstore has had and that log.dirs lacks, as offline ones."""
+    try:
+        paths = note_directories(disk, directories)
+    except DiskError as error:
+        # A directory without room: it is told of as soon as something is written there.
+        _log.warning("the list of log directories can't be kept", error=str(error))
+        return []
+    found = []
+    for path in paths:
+        _log.error(
+            "log.dirs lacks a directory that this logstore has had: what lies there is offline until it is back; "
+            f"to give it up, remove its line from {KNOWN_LOG_DIRS} in every other one",
+            directory=path,
+        )
+        directory = LogDirectory(disk, path, DirectoryIdentity(cluster_id, node_id, bytes(16)), lambda: "")
+        directory.error = missed(path)
+        found.append(directory)
+    return found
 
 
 def _without_old_ones(
