@@ -98,6 +98,8 @@ class PartitionLog:
         self.written_position = segments.end_position
         self.error: DiskError | None = None
         """Why the log is offline; it stays so until its directory is opened anew."""
+        self.unreported: list[object] = []
+        """Effects that were under way when it went offline, and may still do something to the files of these names."""
         self.first_dirty_offset = 0
         """Below it the log has been compacted; 0 while it never was."""
         self.is_being_cleaned = False
@@ -339,6 +341,8 @@ class PartitionLog:
         """Take the log offline; the tokens of all appends that are not done, for a KAFKA_STORAGE_ERROR each."""
         if self.error is None:
             self.error = error
+        present = (self.flushes.in_flight, self.retirement.in_flight, self.room.in_flight, self._swap)
+        self.unreported += [effect for effect in (self.writes.in_flight, *present) if effect is not None]
         self.flushes.in_flight = self.retirement.in_flight = self.room.in_flight = self._swap = None
         return self.writes.abandon()
 
@@ -406,7 +410,7 @@ class PartitionLog:
         is_renaming = self.retirement.in_flight is not None or self._swap is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.room.in_flight is not None
         has_writes = self.writes.in_flight is not None or (self.writes.next is not None and not self.is_held)
-        return not has_writes and not is_busy
+        return not has_writes and not is_busy and not self.unreported
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """Everything below `effect.upto_offset` is durable."""
