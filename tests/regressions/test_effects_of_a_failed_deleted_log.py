@@ -41,3 +41,16 @@ def test_a_write_that_is_under_way_is_waited_for() -> None:
     (partition,) = host.core.partitions
     names = [entry.name for entry in host.disk.list(partition.log.directory) if entry.name.endswith(".log")]
     assert names == [f"{0:020d}.log"]
+
+
+def test_a_write_with_a_flush_of_its_own_is_one_effect() -> None:
+    host = Host()
+    host.greet(EXCHANGE)
+    host.lead(topic(configs={"flush.messages": "1"}))
+    host.holds_effects = True
+    host.send(host.append_request())
+    host.turn()
+    host.core.on_control(7, host.command(StopReplica([host.stopped()])))
+    host.turn()
+    host.holds_effects = False
+    assert not host.lead(topic(leader_epoch=1, topic_id=TOPIC_ID[::-1])).partition_errors

@@ -341,8 +341,11 @@ class PartitionLog:
         """Take the log offline; the tokens of all appends that are not done, for a KAFKA_STORAGE_ERROR each."""
         if self.error is None:
             self.error = error
-        present = (self.flushes.in_flight, self.retirement.in_flight, self.room.in_flight, self._swap)
-        self.unreported += [effect for effect in (self.writes.in_flight, *present) if effect is not None]
+        write, flush = self.writes.in_flight, self.flushes.in_flight
+        if write is not None and write.flush is flush:
+            flush = None  # A part of the write, and reported with it.
+        present = (write, flush, self.retirement.in_flight, self.room.in_flight, self._swap)
+        self.unreported += [effect for effect in present if effect is not None]
         self.flushes.in_flight = self.retirement.in_flight = self.room.in_flight = self._swap = None
         return self.writes.abandon()
 
