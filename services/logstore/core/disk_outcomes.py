@@ -125,7 +125,7 @@ class DiskOutcomes:
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
         if not (error.is_lack_of_room and self._full_disks.on_failed(effect, error)):
             self._on_broken(effect, error)
-        elif isinstance(effect, FlushEffect):
+        elif isinstance(effect, FlushEffect | WriteEffect):
             self._appends.on_flushed(effect.log)
         self._forget(effect)
         self.act_on_failures()
