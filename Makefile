@@ -16,11 +16,11 @@ IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim mutants fuzz etcd integration bench peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim mutants crash crash-mutants crash-loop fuzz etcd integration bench peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim),"
 	@echo "          PAIRS=5 (bench), FUZZ_SECONDS=600 FUZZ_TARGET=requests (fuzz), IMAGE=barnabas BASE=python:3.12-slim (image)"
@@ -68,7 +68,7 @@ proto-check: setup ## Fail when generated code differs from its .proto
 
 unit: setup ## Unit and property tests, scenarios, a short simulation
 	@echo "== unit and property tests"
-	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim
+	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
 
 sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1..50 runs many
 	@echo "== simulation"
@@ -76,6 +76,17 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEE
 
 mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
 	@$(BIN)/python -m tests.sim.mutants
+
+crash: setup ## Crash the storage and look, again and again: SEEDS=1..2000 runs many, SEED=42 one, made small if it fails
+	@echo "== crashes"
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.crash \
+		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED) --shrink,--seeds $(or $(SEEDS),1..100))
+
+crash-mutants: setup ## Break one rule of the storage at a time: do crashes show it?
+	@$(BIN)/python -m tests.crash.mutants
+
+crash-loop: setup ## Power cuts on a real file system, on a loop device (needs root)
+	@$(BIN)/python -m tests.crash.loop_device
 
 fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests for one, FUZZ_JOBS=2 at a time
 	@scripts/setup fuzz

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import TypeVar
 
+from barnabas.cli.ports import connect
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Buffer
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
@@ -56,7 +57,7 @@ class KafkaConnection:
     """One connection to one address. Every call raises OSError when the peer is gone, KafkaError when it talks rot."""
 
     def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
-        self._socket = socket.create_connection((host, port), timeout_seconds)
+        self._socket = connect(host, port, timeout_seconds)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from pathlib import Path
 
 from barnabas.cli.layout import HOST
@@ -14,7 +15,7 @@ _LISTEN = "0A"
 
 
 def is_free(port: int) -> bool:
-    """Whether a service could listen on it now; one in TIME_WAIT is free."""
+    """Whether a service could listen on it now; a listener's own connections in TIME_WAIT don't hinder it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -28,10 +29,24 @@ def is_free(port: int) -> bool:
     return True
 
 
+def connect(host: str, port: int, timeout_seconds: float) -> socket.socket:
+    """A connection to somebody else. Raises OSError.
+
+    While nobody listens on a port of the ephemeral range, TCP may connect a client with itself there (RFC 9293's
+    simultaneous open), and its TIME_WAIT would keep the port from the service that is about to listen: it is reset.
+    """
+    connection = socket.create_connection((host, port), timeout_seconds)
+    if connection.getsockname() == connection.getpeername():
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    return connection
+
+
 def accepts(port: int, timeout_seconds: float = 1.0) -> bool:
     """Whether somebody accepts connections on it."""
     try:
-        socket.create_connection((HOST, port), timeout_seconds).close()
+        connect(HOST, port, timeout_seconds).close()
     except OSError:
         return False
     return True

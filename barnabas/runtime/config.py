@@ -167,7 +167,7 @@ def _allowed(field_type: Any, error: msgspec.ValidationError) -> str:
     bare_type = _without_annotation(field_type)
     if typing.get_origin(bare_type) is typing.Literal:
         return f"expected one of {', '.join(map(str, typing.get_args(bare_type)))}"
-    reason = str(error).removesuffix(", got `str`")
+    reason = str(error).removesuffix(", got `str`").replace(" | null`", "`")
     return reason[:1].lower() + reason[1:]
 
 

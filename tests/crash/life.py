@@ -1,4 +1,4 @@
-"""One life of a logstore's process: `LogstoreCore` hosted as the shell hosts it, over the model disk.
+"""One life of a logstore's process: `LogstoreCore` hosted as the shell hosts it, over a disk.
 
 Effects go through two steps that the workload takes when it likes and in any order: they are carried out (the disk
 changes), and they are reported (the core hears of it). The process may end before, between and after; and within any
@@ -7,8 +7,9 @@ operation of the disk.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from itertools import count
 from random import Random
 from typing import Any
@@ -35,7 +36,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.ports.disk import DiskError
+from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
@@ -55,6 +56,7 @@ from services.logstore.core.storage.effects import (
     WriteEffect,
     execute,
 )
+from services.logstore.core.storage.log_copy import finish_moves
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel, MachineStopped
 
@@ -74,7 +76,7 @@ class Life:
 
     def __init__(
         self,
-        disk: DiskModel,
+        disk: Disk,
         paths: Sequence[str],
         defaults: dict[str, str],
         *,
@@ -84,6 +86,7 @@ class Life:
         now_ms: int,
         written: Written,
         turned: Callable[[], None],
+        is_deleted: Callable[[bytes], bool],
         options: Mapping[str, int],
         dedupe_buffer_bytes: int,
     ) -> None:
@@ -101,17 +104,19 @@ class Life:
         config = TopicConfig.from_overrides(defaults)
         assert isinstance(config, TopicConfig), config
         self.loaded: list[OpenedPartition] = []
-        self.strays: list[OpenedPartition] = []
+        self.lacked_room = False
+        """Some log directory was full for a while."""
         for directory in self.directories:
             for opened in directory.load(lambda topic: config, now_ms):
                 if opened.topic_id is not None:
                     self.loaded.append(opened)
-                    continue
-                # Without its topic id nobody can say whose records these are.
-                error = directory.set_aside(opened.topic_partition)
-                if error is not None:
+                elif (error := directory.set_aside(opened.topic_partition)) is not None:
+                    # Without its topic id nobody can say whose records these are.
                     raise error
-                self.strays.append(opened)
+        self._finish_moves()
+        self.moved_away = self._move_away_deleted(is_deleted)
+        """Partitions in two log directories with different topic ids: the shell refuses to start until an operator has
+        moved one of them away. Here he does so at once."""
         self.core = LogstoreCore(
             LogstoreConfig(NODE_ID, CLUSTER_ID, topic_defaults=defaults, **options),  # type: ignore[arg-type]
             self.directories,
@@ -138,6 +143,28 @@ class Life:
         self.core.on_exchange(_EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "crash")))
         self.core.on_read(_READ, ReadRequest(Hello(CLUSTER_ID, "crash")))
         self.turn()
+
+    def _finish_moves(self) -> None:
+        found = {opened.opened.log.directory: opened for opened in self.loaded}
+        for path in finish_moves(self.disk, [(each.topic_partition, directory) for directory, each in found.items()]):
+            (directory,) = [each for each in self.directories if path.startswith(f"{each.path}/")]
+            error = directory.delete(found.pop(path).topic_partition, self.now_ms)
+            if error is not None:
+                raise error
+        self.loaded = list(found.values())
+
+    def _move_away_deleted(self, is_deleted: Callable[[bytes], bool]) -> int:
+        names = Counter(opened.topic_partition for opened in self.loaded)
+        twice = [opened for opened in self.loaded if names[opened.topic_partition] > 1]
+        leaving = [opened for opened in twice if opened.topic_id is not None and is_deleted(opened.topic_id)]
+        for opened in leaving:
+            path = opened.opened.log.directory.rpartition("/")[0]
+            (directory,) = [each for each in self.directories if each.path == path]
+            error = directory.set_aside(opened.topic_partition)
+            if error is not None:
+                raise error
+            self.loaded.remove(opened)
+        return len(leaving)
 
     # --- what is there ---
 
@@ -233,10 +260,13 @@ class Life:
                 return
         raise AssertionError("the logstore never comes to rest")
 
-    def break_off(self, chance: Random) -> int:
-        """The process ends with effects in flight: not begun, done in part, or done. How many were done in part."""
+    def break_off(self, disk: DiskModel, chance: Random) -> int:
+        """The process ends with effects in flight: not begun, done in part, or done. How many were done in part.
+
+        `disk` is the one that it was begun with.
+        """
         in_part = 0
-        self.disk.interrupt_after = chance.randint(0, 8)
+        disk.interrupt_after = chance.randint(0, 8)
         try:
             while self.is_cleaning and chance.random() < 0.8:
                 self._cleaner.step(self.now_ms)
@@ -247,15 +277,15 @@ class Life:
             fate = chance.random()
             if fate < 0.4:
                 continue
-            self.disk.interrupt_after = chance.randint(0, 8) if fate < 0.7 else None
+            disk.interrupt_after = chance.randint(0, 8) if fate < 0.7 else None
             try:
-                execute(self.disk, effect)
+                execute(disk, effect)
                 self._written(effect)
             except MachineStopped:
                 in_part += 1
             except DiskError:
                 pass
-        self.disk.interrupt_after = None
+        disk.interrupt_after = None
         self.in_flight.clear()
         return in_part
 
@@ -370,16 +400,17 @@ class Life:
             else:
                 self._cleaner.cancel(command.order_id)
         self.passes += outgoing.passes
+        self.lacked_room |= bool(outgoing.room)
 
 
-def _open(disk: DiskModel, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:
+def _open(disk: Disk, path: str, boot_id: str, unique: Callable[[], str]) -> LogDirectory:
     directory = LogDirectory.open(
         disk,
         path,
         cluster_id=CLUSTER_ID,
         node_id=NODE_ID,
         kernel_boot_id=boot_id,
-        new_directory_id=path.encode().ljust(16, b"0"),
+        new_directory_id=sha256(path.encode()).digest()[:16],
         unique_name=unique,
     )
     assert isinstance(directory, LogDirectory), directory

@@ -92,11 +92,11 @@ def max_timestamp(segment: NaiveSegment, upto_offset: int) -> tuple[int, int]:
 
 
 def producers(segments: list[NaiveSegment], upto_offset: int) -> dict[int, NaiveProducer]:
-    """Every producer with a batch below an offset, with its last five of its latest epoch."""
+    """Every producer with a batch wholly below an offset, with its last five of its latest epoch."""
     found: dict[int, NaiveProducer] = {}
     for segment in segments:
         for _, header, _ in segment.batches:
-            if header.producer_id < 0 or header.base_sequence < 0 or header.base_offset >= upto_offset:
+            if header.producer_id < 0 or header.base_sequence < 0 or header.next_offset > upto_offset:
                 continue
             known = found.get(header.producer_id)
             if known is None or known.epoch != header.producer_epoch:

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.channel.messages import OffsetAnswer, ReadPartitionResult
-from barnabas.cluster.administration import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
+from barnabas.cluster.administration import (
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    ReplicaMove,
+)
 from barnabas.cluster.messages import StopReplica, StopReplicaPartition
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
@@ -225,8 +232,10 @@ class LookUp:
             if found.error_code in (*INDETERMINATE, ErrorCode.OFFSET_NOT_AVAILABLE):
                 return
             assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code).name
-            # What was deleted while it was looked for is found no more.
-            starts = (start, partition.log.log_start_offset)
+            # What was deleted while it was looked for is found no more. The log may have begun at what was found for a
+            # while, by retention, before more of it was deleted.
+            end = partition.log.log_start_offset
+            starts = (start, end, min(max(start, found.offset), end))
             expected = [truth.first_at_or_after(timestamp_ms, each, upto_offset) for each in starts]
             assert (found.timestamp, found.offset) in expected, (
                 f"{truth.name}: {timestamp_ms} is at {(found.timestamp, found.offset)}, and should be at {expected}"
@@ -289,6 +298,29 @@ class AlterConfigs:
         for truth in altered:
             world.note_compaction(truth)
         world.tell_metadata(altered, full=False)
+
+
+@dataclass(slots=True, frozen=True)
+class MoveReplica:
+    """AlterReplicaLogDirs: to some log directory, perhaps the one where it is."""
+
+    partition: int
+    directory: int
+
+    def run(self, world: World, life: Life) -> None:
+        truth = _chosen(world, self.partition)
+        path = world.shape.directories[self.directory % len(world.shape.directories)]
+        if life.partition(truth.topic_id, truth.partition) is None:
+            return
+        world.note(f"{truth.name}: is to move to {path}")
+
+        def answer(response: AlterReplicaLogDirsResponse) -> None:
+            (code,) = response.error_codes
+            assert code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode(code).name
+            world.hits["moves between log directories asked for"] += code == ErrorCode.NONE
+
+        life.call(AlterReplicaLogDirsRequest([ReplicaMove(truth.topic, truth.partition, path)]), answer)
+        life.turn()
 
 
 @dataclass(slots=True, frozen=True)

@@ -22,6 +22,7 @@ from tests.crash.operations import (
     KillCleaner,
     LookUp,
     MakeRoom,
+    MoveReplica,
     NewLeaderEpoch,
     Operation,
     ReadBack,
@@ -141,6 +142,7 @@ def _weights(random: Random) -> dict[Callable[[Random], Operation], float]:
         _delete_records: 0.5,
         _alter_configs: 0.1,
         _kill_cleaner: 0.1,
+        _move_replica: 0.3,
         _read: 1,
         _look_up: 1,
         _fail_disk: 0.2,
@@ -200,6 +202,10 @@ def _delete_records(random: Random) -> Operation:
 def _alter_configs(random: Random) -> Operation:
     settings = random.choice(POLICIES) | {"flush.messages": random.choice(("1", "5", "9223372036854775807"))}
     return AlterConfigs(random.randrange(CHOICES), tuple(sorted(settings.items())))
+
+
+def _move_replica(random: Random) -> Operation:
+    return MoveReplica(random.randrange(CHOICES), random.randrange(CHOICES))
 
 
 def _kill_cleaner(random: Random) -> Operation:

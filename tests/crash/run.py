@@ -97,6 +97,7 @@ class _Run:
         with world.undisturbed():
             check_opened(world, life, self._last_end)
         self._last_end = End.KILL
+        world.hits["operators who moved a deleted partition away"] += life.moved_away
         ends = [f"{truth.name} {truth.next_offset}" for truth in world.alive()]
         world.note(f"started: {', '.join(ends)}")
         world.disk.faults.clear()
@@ -126,7 +127,7 @@ class _Run:
         life = world.life
         world.disk.interrupt_after = None
         if life is not None:
-            world.hits["effects done in part"] += life.break_off(world.chance)
+            world.hits["effects done in part"] += life.break_off(world.disk, world.chance)
         self._note_failed_flushes()
         if end is End.POWER_CUT:
             world.boots += 1

@@ -98,9 +98,7 @@ class TruePartition:
         """The batches of a producer's latest epoch, oldest first."""
         found: list[TrueBatch] = []
         for batch in reversed(self.batches):
-            if batch.header.producer_id != producer_id or (
-                upto_offset is not None and batch.base_offset >= upto_offset
-            ):
+            if batch.header.producer_id != producer_id or (upto_offset is not None and batch.next_offset > upto_offset):
                 continue
             if found and batch.header.producer_epoch != found[0].header.producer_epoch:
                 break

@@ -167,6 +167,7 @@ class World:
             now_ms=began_ms,
             written=self._on_written,
             turned=self.look,
+            is_deleted=self.is_deleted,
             options=dict(self.shape.options),
             dedupe_buffer_bytes=self.shape.dedupe_buffer_bytes,
         )
@@ -179,6 +180,9 @@ class World:
     def now_ms(self) -> int:
         """The clock goes on from life to life."""
         return self._began_ms if self.life is None else self.life.now_ms
+
+    def is_deleted(self, topic_id: bytes) -> bool:
+        return all(truth.is_deleted for truth in self.truths if truth.topic_id == topic_id)
 
     def setting(self, truth: TruePartition, name: str) -> str:
         """A topic's setting in this life; "" where nobody has set it."""
@@ -303,7 +307,8 @@ class World:
     def is_disturbed(self) -> bool:
         """Something is, or was in this life, wrong with the disk."""
         disk = self.disk
-        return disk.capacity_bytes is not None or any(fault.hits for fault in disk.faults)
+        was_full = disk.capacity_bytes is not None or (self.life is not None and self.life.lacked_room)
+        return was_full or any(fault.hits for fault in disk.faults)
 
     # --- the story ---
 

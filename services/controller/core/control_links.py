@@ -3,12 +3,15 @@
 A stream begins with everything: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; then come changes.
 Nothing is told before the node's partitions have their leader epochs for its present registration, so that a restarted
 logstore never leads under the epoch it led before.
+
+What a logstore had no disk for (KAFKA_STORAGE_ERROR) it is told again now and then: a disk that was full when a
+partition was to be made may have room by then.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from barnabas.cluster.messages import (
     EPOCH_DURING_DELETE,
@@ -27,6 +30,9 @@ from services.controller.core.metadata import full_update
 
 # A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
 ANSWER_TIMEOUT_MS = 30_000
+# Between repetitions of what failed on a logstore's disks: twice as long every time.
+REPEAT_MS_MIN = 1_000
+REPEAT_MS_MAX = 60_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,6 +44,7 @@ class _Sent:
     leadership_revision: int = -1
     metadata_revision: int = -1
     deleted_topic_id: bytes = b""
+    repeated: tuple[tuple[bytes, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -61,6 +68,9 @@ class ControlLink:
     deleted_topic_ids: set[bytes] = field(default_factory=set)
     # By topic id and partition: what the logstore answered last, where it was an error.
     partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    # When they are repeated, and how long after the last time that is.
+    repeat_ms: int = 0
+    repeat_wait_ms: int = 0
 
 
 class ControlLinks:
@@ -105,8 +115,9 @@ class ControlLinks:
         link.unanswered.clear()
         link.leadership_revision = link.metadata_revision = -1
         link.partition_errors.clear()
+        link.repeat_wait_ms = 0
 
-    def on_response(self, link: ControlLink, response: ControlResponse) -> None:
+    def on_response(self, link: ControlLink, response: ControlResponse, now_ms: int) -> None:
         """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped."""
         if not link.unanswered or link.unanswered[0].sequence != response.sequence:
             return
@@ -120,7 +131,14 @@ class ControlLinks:
                 link.deleted_topic_ids.add(sent.deleted_topic_id)
         elif sent.leadership_revision >= 0:
             link.leadership_revision = sent.leadership_revision
+            for key in sent.repeated:
+                link.partition_errors.pop(key, None)
+            if not sent.repeated and failed:
+                link.repeat_wait_ms = 0
             link.partition_errors.update(failed)
+            if failed:
+                link.repeat_wait_ms = min(max(2 * link.repeat_wait_ms, REPEAT_MS_MIN), REPEAT_MS_MAX)
+                link.repeat_ms = now_ms + link.repeat_wait_ms
         elif sent.metadata_revision >= 0:
             link.metadata_revision = sent.metadata_revision
 
@@ -202,12 +220,13 @@ class ControlLinks:
         now_ms: int,
         body: LeaderAndIsr | StopReplica | UpdateMetadata,
         deleted_topic_id: bytes = b"",
+        repeated: tuple[tuple[bytes, int], ...] = (),
     ) -> Effect:
         link.last_sequence += 1
         leadership_revision = self._image.revision if isinstance(body, LeaderAndIsr) else -1
         metadata_revision = body.revision if isinstance(body, UpdateMetadata) else -1
         link.unanswered.append(
-            _Sent(link.last_sequence, now_ms, leadership_revision, metadata_revision, deleted_topic_id)
+            _Sent(link.last_sequence, now_ms, leadership_revision, metadata_revision, deleted_topic_id, repeated)
         )
         request = ControlRequest(
             sequence=link.last_sequence,
@@ -227,15 +246,40 @@ class ControlLinks:
                 effects += self.reconnect(link)
         return effects
 
+    def repeat_failed(self, controller_epoch: int, now_ms: int) -> list[Effect]:
+        """LeaderAndIsr once more for what a logstore had no disk for, once nothing else is unanswered."""
+        effects: list[Effect] = []
+        for link in self.by_node.values():
+            if now_ms >= link.repeat_ms and (keys := _to_be_repeated(link)):
+                effects.append(self._repeat(link, keys, controller_epoch, now_ms))
+        return effects
+
+    def _repeat(
+        self, link: ControlLink, keys: tuple[tuple[bytes, int], ...], controller_epoch: int, now_ms: int
+    ) -> Effect:
+        partitions_of: dict[bytes, set[int]] = {}
+        for topic_id, partition in keys:
+            partitions_of.setdefault(topic_id, set()).add(partition)
+        topics = []
+        for topic_id, numbers in partitions_of.items():
+            topic = self._image.topics_by_id.get(topic_id)
+            if topic is not None:
+                metadata = self._image.topic_metadata(topic, link.node_id)
+                failed = [each for each in metadata.partitions if each.partition in numbers]
+                topics.append(replace(metadata, partitions=failed))
+        return self._send(link, controller_epoch, now_ms, LeaderAndIsr(full=False, topics=topics), repeated=keys)
+
     def reconnect(self, link: ControlLink) -> list[Effect]:
         """A new stream, and with it everything again."""
         self.on_disconnected(link)
         return [DisconnectControl(link.node_id, link.broker_epoch), _connect(link)]
 
     def due_ms(self) -> int | None:
-        """When `reconnect_unresponsive` next has something to do."""
-        sent = [link.unanswered[0].sent_ms for link in self.by_node.values() if link.unanswered]
-        return min(sent) + ANSWER_TIMEOUT_MS if sent else None
+        """When `reconnect_unresponsive` or `repeat_failed` next has something to do."""
+        links = self.by_node.values()
+        dues = [link.unanswered[0].sent_ms + ANSWER_TIMEOUT_MS for link in links if link.unanswered]
+        dues += [link.repeat_ms for link in links if _to_be_repeated(link)]
+        return min(dues, default=None)
 
     def leaders_know(self, topic_id: bytes, revision: int) -> bool:
         """Every partition has a leader that leads it, as of `revision` at least."""
@@ -263,6 +307,13 @@ class ControlLinks:
     def _has_deleted(self, node_id: int, topic_id: bytes) -> bool:
         link = self.by_node.get(node_id)
         return link is not None and topic_id in link.deleted_topic_ids
+
+
+def _to_be_repeated(link: ControlLink) -> tuple[tuple[bytes, int], ...]:
+    """The partitions that the logstore had no disk for; none while it has commands to answer."""
+    if link.unanswered or not link.partition_errors:
+        return ()
+    return tuple(key for key, error in link.partition_errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _connect(link: ControlLink) -> ConnectControl:

@@ -161,7 +161,7 @@ class Controller:
                 # etcd has told one of us of its registration, and not yet the other.
                 self._effects += self.links.reconnect(link)
             else:
-                self.links.on_response(link, response)
+                self.links.on_response(link, response, now_ms)
                 self._deletions_due = True
         return self._turn(now_ms)
 
@@ -227,6 +227,7 @@ class Controller:
         self._follow_election(now_ms)
         if self._active:
             self._effects += self.links.reconnect_unresponsive(now_ms)
+            self._effects += self.links.repeat_failed(self.candidacy.controller_epoch, now_ms)
             if now_ms >= self._tidy_ms:
                 self._tidy_ms = now_ms + _TIDY_MS
                 self._members_due = True

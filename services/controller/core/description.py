@@ -15,6 +15,8 @@ from services.controller.core.known_members import registered_members
 # Without one of each nobody can produce.
 _INDISPENSABLE = (Role.LOGSTORE, Role.GATEWAY, Role.PURGATORY)
 _LISTED_MAX = 20
+# A directory that is offline may hold thousands.
+_FAILED_NAMED_MAX = 10
 _ERROR_NAMES = {int(code): code.name for code in ErrorCode}
 
 
@@ -163,13 +165,17 @@ def _full_log_dirs(controller: Controller) -> list[str]:
 
 
 def _failed_partitions(controller: Controller) -> list[str]:
-    problems = []
+    problems: list[str] = []
     for link in controller.links.by_node.values():
+        failed = []
         for (topic_id, partition), error_code in link.partition_errors.items():
             topic = controller.image.topics_by_id.get(topic_id)
             if topic is not None:
                 name = _ERROR_NAMES.get(error_code, str(error_code))
-                problems.append(f"partition {topic.topic}-{partition} failed on logstore {link.node_id}: {name}")
+                failed.append(f"partition {topic.topic}-{partition} failed on logstore {link.node_id}: {name}")
+        problems += failed[:_FAILED_NAMED_MAX]
+        if len(failed) > _FAILED_NAMED_MAX:
+            problems.append(f"{len(failed) - _FAILED_NAMED_MAX} more partitions failed on logstore {link.node_id}")
     return problems
 
 

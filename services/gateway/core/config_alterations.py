@@ -12,11 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from barnabas.cluster.messages import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse, ConfigChange
+from barnabas.cluster.broker_config_keys import BROKER_KEYS
+from barnabas.cluster.messages import (
+    ALL_BROKERS,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+    ConfigChange,
+)
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from services.gateway.core.authorization import Operation, authorize
-from services.gateway.core.config_resources import NOT_SERVED, acl_resource, authorization_error
+from services.gateway.core.config_resources import BROKER, NOT_SERVED, acl_resource, authorization_error
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
@@ -27,6 +34,8 @@ TIMEOUT_MS: Final = 30_000
 
 SET, DELETE = 0, 1
 """Of Kafka's AlterConfigOp, those that the gateway has to tell apart."""
+
+_PROCESSORS: Final = "num.network.threads"
 
 
 class Outcome(Protocol):
@@ -96,7 +105,32 @@ class PendingAlterConfigs(Slot, ABC):
             return authorization_error(asked.resource_type), ""
         if asked.resource_type in NOT_SERVED:
             return ErrorCode.INVALID_REQUEST, NOT_SERVED[asked.resource_type]
+        if asked.resource_type == BROKER:
+            problem = self._problem_of_processors(asked.changes)
+            if problem:
+                return ErrorCode.INVALID_REQUEST, problem
         return ErrorCode.NONE, ""
+
+    def _problem_of_processors(self, changes: Sequence[AskedChange]) -> str:
+        """Their number at most doubles, and at most halves, at a time: one slip would start hundreds of processes.
+
+        As in Kafka's DynamicThreadPool. What no number of processors can be is the controller's to refuse.
+        """
+        config, image = self.connection.processor.config, self.connection.processor.image
+        setting = config.settings.get(_PROCESSORS)
+        current = image.broker_configs.get(ALL_BROKERS, {}).get(_PROCESSORS) or (setting.value if setting else None)
+        for change in changes:
+            asked = change.value or ""
+            if change.name != _PROCESSORS or change.operation != SET or current is None:
+                continue
+            if BROKER_KEYS[_PROCESSORS].problem(asked) is not None:
+                continue
+            prefix = f"Dynamic thread count update validation failed for {_PROCESSORS}={asked}, value should"
+            if int(asked) > 2 * int(current):
+                return f"{prefix} not be greater than double the current value {current}"
+            if int(asked) < int(current) // 2:
+                return f"{prefix} be at least half the current value {current}"
+        return ""
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         if not isinstance(answer, AlterConfigsResponse):

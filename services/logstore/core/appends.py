@@ -137,7 +137,7 @@ class Appends:
             waiting.popleft()
 
     def on_flushed(self, log: PartitionLog) -> None:
-        """A flush is done, for which a write may have waited that brings one of its own (flush.messages)."""
+        """A flush is over, for which a write may have waited that brings one of its own (flush.messages)."""
         self._to_write[log] = None
 
     def _succeed(self, pending: PendingAppend) -> None:

@@ -107,7 +107,7 @@ class Checkpoints:
             for (_, directory), names in self._names_in_doubt.items()
             if directory.error is None
         )
-        if in_doubt or not log.is_idle or log.is_being_cleaned:
+        if in_doubt or not log.is_idle or log.is_being_cleaned or log.is_held:
             return True
         del self._leaving[topic_partition]
         return False

@@ -115,9 +115,9 @@ class Cleaning:
             self._begin(*self._filthiest, wall_ms)
 
     def _can_be_cleaned(self, partition: Partition) -> bool:
-        is_here = partition.online and not partition.is_stopped
+        is_ours = partition.online and not partition.is_stopped and partition.is_config_known
         return (
-            is_here
+            is_ours
             and self._replicas.by_log.get(partition.log) is partition
             and is_compacted(partition.log.config)
             and partition.key not in self.uncleanable

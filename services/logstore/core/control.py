@@ -4,7 +4,11 @@ Fenced twice before anything else (KIP-380): a controller epoch below the highes
 broker epoch that is not that of our registration is STALE_BROKER_EPOCH. Errors per partition: INCONSISTENT_TOPIC_ID
 (another topic of that name is here still), STALE_CONTROLLER_EPOCH (a state older than the one known),
 FENCED_LEADER_EPOCH (StopReplica of an older epoch), INVALID_CONFIG, KAFKA_STORAGE_ERROR. A command that is repeated
-is answered like the first time and changes nothing.
+is answered like the first time and changes nothing; the controller repeats what there was no disk for.
+
+While a directory is offline from the start only partitions that have never been led before are made: any other that is
+not found may lie in that directory, and an empty log in its place would be lost records (as in Kafka, whose
+LeaderAndIsr said `isNew`).
 
 Commands are carried out one after the other, all that have come before each data step. Only the making of logs, 0.2 ms
 each, is spread over steps, so that a thousand new partitions do not stop the records of others.
@@ -145,6 +149,7 @@ class Control:
 
     def _leader_and_isr(self, command: LeaderAndIsr) -> Work:
         if command.full:
+            self._replicas.without_disk.clear()
             self._stop_strays(command)
         errors: list[PartitionError] = []
         for topic in command.topics:
@@ -186,8 +191,11 @@ class Control:
                     # Who knows when there is some; and every other command waits behind this one.
                     return ErrorCode.KAFKA_STORAGE_ERROR
                 yield Pause.DISK_BUSY
-            partition = self._create(topic, state.partition, config)
-            yield Pause.LOG_MADE
+            if state.leader_epoch == 0 or not self._directories.hides_partitions:
+                partition = self._create(topic, state.partition, config)
+                yield Pause.LOG_MADE
+            if partition is None:
+                self._replicas.without_disk.add(key)
         while partition is not None and partition.log.truncation.in_flight is not None:
             yield Pause.DISK_BUSY
         if partition is None or not partition.online:
@@ -226,6 +234,8 @@ class Control:
     def _stop(self, asked: StopReplicaPartition, now_ms: int) -> ErrorCode:
         partition = self._replicas.by_key.get((asked.topic_id, asked.partition))
         if partition is None:
+            if asked.delete:
+                self._replicas.without_disk.discard((asked.topic_id, asked.partition))
             return ErrorCode.NONE  # Gone already: a command repeated.
         error = partition.check_stop(asked.leader_epoch)
         if error:

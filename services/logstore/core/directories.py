@@ -19,6 +19,8 @@ class Directories:
         self._replicas = replicas
         self.by_path = {directory.path: directory for directory in self._directories}
         self._failed: set[str] = set()
+        self.hides_partitions = any(directory.error is not None for directory in self._directories)
+        """A directory was offline from the start: nobody knows what lies in it, so what is not here may well exist."""
         self.preferred: dict[TopicPartition, LogDirectory] = {}
         """Where partitions go that are not here yet, by AlterReplicaLogDirs; forgotten by a restart, as in Kafka."""
 

@@ -83,6 +83,7 @@ class DiskOutcomes:
 
     def on_done(self, effect: StorageEffect, data: bytes) -> None:
         """An effect has been carried out: the bytes of a read, nothing of the others."""
+        self._forget(effect)
         match effect:
             case WriteEffect():
                 self._appends.on_written(effect)
@@ -131,7 +132,19 @@ class DiskOutcomes:
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
         if not (error.is_lack_of_room and self._full_disks.on_failed(effect, error)):
             self._on_broken(effect, error)
+        elif isinstance(effect, FlushEffect | WriteEffect):
+            self._appends.on_flushed(effect.log)
+        self._forget(effect)
         self.act_on_failures()
+
+    def _forget(self, effect: StorageEffect) -> None:
+        """It has ended, whatever its log has become meanwhile."""
+        match effect:
+            case WriteEffect() | FlushEffect() | RetireEffect() | SwapEffect() | TakeBackEffect() | TruncateEffect():
+                if effect in effect.log.unreported:
+                    effect.log.unreported.remove(effect)
+            case _:
+                pass
 
     def _on_broken(self, effect: StorageEffect, error: DiskError) -> None:
         """The directory can't be trusted any more."""

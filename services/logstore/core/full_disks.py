@@ -125,7 +125,8 @@ class FullDisks:
             effect = log.room.take()
             if effect is not None:
                 self._outbox.add_effect(effect)
-            if effect is not None or log.error is not None or log not in self._replicas.by_log:
+            is_over = effect is not None or log.room.is_log_whole
+            if is_over or log.error is not None or log not in self._replicas.by_log:
                 del self._to_take_back[log]
 
     def on_taken_back(self, effect: TakeBackEffect) -> None:

@@ -31,6 +31,13 @@ class Housekeeping:
         # Logs with something to flush. Where the topic leaves that to the kernel, a log stays here and costs a look.
         self._unflushed: dict[PartitionLog, None] = {}
 
+    def found_at_start(self, log: PartitionLog) -> None:
+        """After a crash closed segments may have to be flushed again, whether or not the log is ever written to: what
+        is not durable is neither retired nor compacted.
+        """
+        if log.flushes.whole_segments_upto < log.segments.active.base_offset:
+            self._unflushed[log] = None
+
     def on_written(self, effect: WriteEffect) -> None:
         """A log has grown: it is flushed when that is due, and its offsets go into the next checkpoints."""
         self._unflushed[effect.log] = None

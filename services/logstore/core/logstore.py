@@ -231,6 +231,7 @@ class LogstoreCore:
             replica = Partition(config.node_id, topic, opened.topic_id, partition, opened.opened.log)
             replica.high_watermark = max(opened.high_watermark, replica.high_watermark)
             self._replicas.add(replica)
+            self._housekeeping.found_at_start(replica.log)
         self._moves.resume()
 
     # --- the turn ----------------------------------------------------------------------------------------------------

@@ -143,12 +143,18 @@ class Moves:
         if move.is_given_up or log.error is not None or log not in self._replicas.by_log:
             self._drop(move)
             return
+        if move.phase is _Phase.HELD and log.room.error is not None:
+            # It can't be flushed now. Nobody knows for how long, and its appends wait.
+            move.phase = _Phase.COPYING
+            self._release(log)
         if move.phase is _Phase.COPYING:
+            if log.is_swapping:
+                return  # The files of the segment that has been cleaned don't have their names yet.
             step = move.copy.next_step()
             if step is not None:
                 self._send(move, step)
                 return
-            if log.is_being_cleaned or not log.retirement.is_idle or not log.room.is_log_whole:
+            if log.is_being_cleaned or not log.retirement.is_idle or log.room.error is not None:
                 return
             log.is_held = True
             move.phase = _Phase.HELD

@@ -131,6 +131,13 @@ class Partition:
         """The log directory is offline, and with it this replica until the logstore is started anew."""
         self.online = self.leading = False
 
+    @property
+    def is_config_known(self) -> bool:
+        """The controller has said what the topic's settings are. Until it has, after a start, the log has the defaults:
+        nothing may be deleted by those.
+        """
+        return self.leader_epoch != NO_EPOCH
+
     def check_stop(self, leader_epoch: int) -> ErrorCode:
         """Whether a StopReplica of `leader_epoch` still counts: deletion doesn't bump the epoch, and says so by -2."""
         if leader_epoch in (EPOCH_DURING_DELETE, NO_EPOCH) or leader_epoch >= self.leader_epoch:

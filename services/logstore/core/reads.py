@@ -125,6 +125,9 @@ class Reads:
             self._replicas.disk_failed(partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
             return True
+        if isinstance(records, ErrorCode):
+            self._fail(awaited, records)
+            return True
         if isinstance(records, ReadEffect):
             self._ranges[records] = awaited
             self._outbox.add_effect(records)

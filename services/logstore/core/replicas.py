@@ -14,7 +14,17 @@ from services.logstore.core.storage.log import PartitionLog
 class Replicas:
     """The partitions by topic id, and by name where Kafka's files need one. `broker_epoch` is -1 until registered."""
 
-    __slots__ = ("broker_epoch", "by_key", "by_log", "by_name", "cluster_id", "disk_failures", "image", "node_id")
+    __slots__ = (
+        "broker_epoch",
+        "by_key",
+        "by_log",
+        "by_name",
+        "cluster_id",
+        "disk_failures",
+        "image",
+        "node_id",
+        "without_disk",
+    )
 
     def __init__(self, node_id: int, cluster_id: str) -> None:
         self.node_id = node_id
@@ -24,12 +34,15 @@ class Replicas:
         self.by_key: dict[PartitionKey, Partition] = {}
         self.by_name: dict[TopicPartition, Partition] = {}
         self.by_log: dict[PartitionLog, Partition] = {}
+        # Ours by the controller, and there is no disk for them; see `Control`.
+        self.without_disk: set[PartitionKey] = set()
         # Found in this step and to be acted on at its end, when no room is halfway through anything.
         self.disk_failures: list[tuple[str, DiskError]] = []
 
     def add(self, partition: Partition) -> None:
         assert partition.key not in self.by_key
         assert (partition.topic, partition.partition) not in self.by_name
+        self.without_disk.discard(partition.key)
         self.by_key[partition.key] = partition
         self.by_name[partition.topic, partition.partition] = partition
         self.by_log[partition.log] = partition
@@ -44,7 +57,9 @@ class Replicas:
         self.disk_failures.append((log.directory.rpartition("/")[0], error))
 
     def error_of_absent(self, topic_id: bytes, partition: int) -> ErrorCode:
-        """Why a partition can't be served that isn't hosted here: known elsewhere, or not known at all."""
+        """Why a partition can't be served that isn't hosted here: no disk for it, known elsewhere, or not at all."""
+        if (topic_id, partition) in self.without_disk:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         known = self.image.partition(topic_id, partition) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

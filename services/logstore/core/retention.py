@@ -72,7 +72,8 @@ class Retention:
     def check(self, partition: Partition, wall_ms: int) -> None:
         """Apply retention to one partition now."""
         log = partition.log
-        if not partition.online or self._replicas.by_log.get(log) is not partition:
+        is_here = partition.online and self._replicas.by_log.get(log) is partition
+        if not is_here or not partition.is_config_known:
             return
         try:
             match log.apply_retention(partition.high_watermark, wall_ms):
@@ -102,12 +103,12 @@ class Retention:
             self._flush_rolled(log)
         if log not in self._retiring:
             return
-        effect = log.take_retirement()
-        if effect is not None:
+        if log.error is not None or log not in self._replicas.by_log:
+            # Its files are where their names say no more; another log may have these names by now.
+            del self._retiring[log]
+        elif (effect := log.take_retirement()) is not None:
             del self._retiring[log]
             self._outbox.add_effect(effect)
-        elif log.error is not None or log not in self._replicas.by_log:
-            del self._retiring[log]
 
     def _flush_rolled(self, log: PartitionLog) -> None:
         """Look again as soon as the segment that was rolled for retention is flushed."""

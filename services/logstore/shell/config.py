@@ -25,7 +25,7 @@ HOUR_MS = 60 * MINUTE_MS
 class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     """Field `a_b` is the key `a.b`. The `log.*` keys are defaults that a topic may override by its own."""
 
-    # One is needed; node.id counts where both are set.
+    # One is needed; where both are set they are the same, as in Kafka.
     node_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = -1
     broker_id: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)] = -1
     # At least one, by either key; log.dirs counts where both are set, as in Kafka.
@@ -108,6 +108,8 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.node_id >= 0 and self.broker_id >= 0 and self.node_id != self.broker_id:
+            raise ValueError(f"node.id={self.node_id} and broker.id={self.broker_id} differ: set only node.id")
         self.node_id = self.broker_id = self.node_id if self.node_id >= 0 else self.broker_id
         if self.node_id < 0:
             raise ValueError("node.id is not set and has no default")

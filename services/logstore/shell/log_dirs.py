@@ -7,7 +7,7 @@ import os
 import resource
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -23,6 +23,8 @@ from services.logstore.core.storage.log_directory import (
     OpenedPartition,
     parse_partition_directory,
 )
+from services.logstore.shell.known_directories import KNOWN_LOG_DIRS, missed, note_directories
+from services.logstore.shell.posix_disk import disk_error
 
 # Kafka's own name for it.
 LOCK_FILE = ".lock"
@@ -61,19 +63,28 @@ class DirectoryLocks:
     """Keeps every other process out of the directories, as long as this one lives."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Makes missing directories. Raises StartRefused."""
+        """Makes missing directories. Raises StartRefused: another process has one, or all are out of reach.
+
+        What is out of reach, while others are not, is in `failed`, for `load_directories`.
+        """
+        self.failed: dict[str, DiskError] = {}
         self._descriptors: list[int] = []
+        reasons: list[str] = []
         for path in paths:
             try:
                 os.makedirs(path, exist_ok=True)
                 descriptor = os.open(f"{path}/{LOCK_FILE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             except OSError as error:
-                raise StartRefused(f"log.dirs={path}: {error.strerror}") from error
+                self.failed[path] = disk_error(error, "lock", path)
+                reasons.append(f"log.dirs={path}: {error.strerror}")
+                continue
             self._descriptors.append(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise StartRefused(f"log.dirs={path}: another process is using it") from error
+        if not self._descriptors:
+            raise StartRefused("; ".join(reasons))
 
     def close(self) -> None:
         """Let others have them."""
@@ -91,15 +102,18 @@ def load_directories(
     defaults: TopicConfig,
     stopping: threading.Event,
     threads: int,
+    failed: Mapping[str, DiskError],
 ) -> LoadedDirectories:
     """Open every partition, recovery included; it may take minutes, `stopping` ends it. Raises StartRefused.
 
-    Directories are loaded side by side, each by `threads`. One whose disk fails is offline; all of them are one too
-    many.
+    Directories are loaded side by side, each by `threads`. One whose disk fails, or has already (`failed`), is offline;
+    all of them are one too many.
     """
 
     def load(path: str) -> tuple[LogDirectory, list[OpenedPartition]]:
         try:
+            if path in failed:
+                raise failed[path]
             directory = _open(disk, path, cluster_id, node_id, kernel_boot_id)
             return directory, _load(disk, directory, defaults, stopping, threads)
         except DiskError as error:
@@ -122,7 +136,29 @@ def load_directories(
         other = seen.setdefault(partition.topic_partition, path)
         if other != path:
             raise StartRefused(f"{path} and {other} are the same partition: move one of them away")
+    directories += _missed(disk, directories, cluster_id, node_id)
     return LoadedDirectories(directories, partitions)
+
+
+def _missed(disk: Disk, directories: Sequence[LogDirectory], cluster_id: str, node_id: int) -> list[LogDirectory]:
+    """The directories that this logstore has had and that log.dirs lacks, as offline ones."""
+    try:
+        paths = note_directories(disk, directories)
+    except DiskError as error:
+        # A directory without room: it is told of as soon as something is written there.
+        _log.warning("the list of log directories can't be kept", error=str(error))
+        return []
+    found = []
+    for path in paths:
+        _log.error(
+            "log.dirs lacks a directory that this logstore has had: what lies there is offline until it is back; "
+            f"to give it up, remove its line from {KNOWN_LOG_DIRS} in every other one",
+            directory=path,
+        )
+        directory = LogDirectory(disk, path, DirectoryIdentity(cluster_id, node_id, bytes(16)), lambda: "")
+        directory.error = missed(path)
+        found.append(directory)
+    return found
 
 
 def _without_old_ones(

@@ -2,8 +2,8 @@
 
 Start, in this order: directories locked, data listener up (health says NOT_SERVING, streams are refused), cluster id
 learnt from etcd, logs loaded in the background, control listener up, registered, serving. Stop: leadership handed over,
-appends refused, everything begun finished, listeners down, logs flushed, checkpoints and clean-shutdown markers written,
-registration revoked. A signal during the start ends it where it is: nothing has been promised to anybody yet.
+appends refused, everything begun finished, listeners down, logs flushed, checkpoints and clean-shutdown markers
+written, registration revoked. A signal during the start ends it where it is: nothing has been promised to anybody yet.
 """
 
 from __future__ import annotations
@@ -163,6 +163,7 @@ class LogstoreNode:
             defaults,
             self._stop_loading,
             self._settings.num_recovery_threads_per_data_dir,
+            self._locks.failed,
         )
 
     def _start_core(self, cluster_id: str, loaded: LoadedDirectories) -> None:

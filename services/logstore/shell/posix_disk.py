@@ -71,7 +71,7 @@ class PosixDisk:
                     break
                 data += more
         except OSError as error:
-            raise _disk_error(error, "read", file.path) from error
+            raise disk_error(error, "read", file.path) from error
         return data
 
     def map(self, file: DiskFile) -> Buffer:
@@ -93,7 +93,7 @@ class PosixDisk:
             for first in range(0, len(buffers), BUFFERS_PER_WRITE_MAX):
                 position = _write_all(descriptor, position, buffers[first : first + BUFFERS_PER_WRITE_MAX])
         except OSError as error:
-            raise _disk_error(error, "write", file.path) from error
+            raise disk_error(error, "write", file.path) from error
 
     def truncate(self, file: DiskFile, byte_count: int) -> None:
         self._files.changing(file)
@@ -200,8 +200,9 @@ def _named(operation: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _disk_error(error, operation, path) from error
+        raise disk_error(error, operation, path) from error
 
 
-def _disk_error(error: OSError, operation: str, path: str) -> DiskError:
+def disk_error(error: OSError, operation: str, path: str) -> DiskError:
+    """What the operating system says, in the words of `barnabas.ports.disk`."""
     return DiskError(_KINDS.get(error.errno or 0, DiskErrorKind.IO), operation, path)

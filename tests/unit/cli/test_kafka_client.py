@@ -15,7 +15,7 @@ from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, build_
 def compressed(compression: Compression, payload: bytes) -> bytes:
     """A batch of one codec, made of an uncompressed one's parts; its CRC is of no interest to the client."""
     batch = bytearray(build_batch([Record(b"k", b"v" * 500, 5), Record(None, b"w", 6)], base_offset=10))
-    body = compress(compression, batch[HEADER_BYTES:], None) if not payload else payload
+    body = payload or compress(compression, batch[HEADER_BYTES:], None)
     batch[HEADER_BYTES:] = body
     batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
     batch[22] |= compression

@@ -4,7 +4,7 @@ A stream is an incremental fetch session (KIP-227): slots stand for partitions, 
 is answered when there is news for any slot (records, a moved watermark or log start, an error, a log that parts from
 ours), or when its time is over. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE (the follower is before our log's start),
-KAFKA_STORAGE_ERROR; each is told once, until the follower names the slot again or something changes here.
+KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE (our own log is damaged); each is told once, until the follower names the slot again or something changes here.
 """
 
 from __future__ import annotations
@@ -311,6 +311,9 @@ class Leading:
         if isinstance(records, ReadEffect):
             self._ranges[records] = awaited
             self._outbox.add_effect(records)
+            return True
+        if isinstance(records, ErrorCode):
+            self._fail(awaited, records)
             return True
         if not records:
             # No room for its next batch in this answer: first in another one.

@@ -99,6 +99,8 @@ class PartitionLog:
         self.written_position = segments.end_position
         self.error: DiskError | None = None
         """Why the log is offline; it stays so until its directory is opened anew."""
+        self.unreported: list[object] = []
+        """Effects that were under way when it went offline, and may still do something to the files of these names."""
         self.first_dirty_offset = 0
         """Below it the log has been compacted; 0 while it never was."""
         self.is_being_cleaned = False
@@ -342,6 +344,11 @@ class PartitionLog:
         """Take the log offline; the tokens of all appends that are not done, for a KAFKA_STORAGE_ERROR each."""
         if self.error is None:
             self.error = error
+        write, flush = self.writes.in_flight, self.flushes.in_flight
+        if write is not None and write.flush is flush:
+            flush = None  # A part of the write, and reported with it.
+        present = (write, flush, self.retirement.in_flight, self.room.in_flight, self._swap, self.truncation.in_flight)
+        self.unreported += [effect for effect in present if effect is not None]
         self.flushes.in_flight = self.retirement.in_flight = self.room.in_flight = self._swap = None
         self.truncation.fail()
         return self.writes.abandon()
@@ -388,6 +395,7 @@ class PartitionLog:
         for segment in self.segments.all():
             segment.relocate(directory)
         self.writes.relocate()
+        self.flushes.relocate()
 
     @property
     def is_durable_as_written(self) -> bool:
@@ -400,12 +408,18 @@ class PartitionLog:
         return self.next_offset == self.log_end_offset and self.is_durable_as_written
 
     @property
+    def is_swapping(self) -> bool:
+        """A cleaned segment is on its way to its place."""
+        return self._swap is not None
+
+    @property
     def is_idle(self) -> bool:
         """Nothing waits for the disk."""
         is_renaming = self.retirement.in_flight is not None or self._swap is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.room.in_flight is not None
         has_writes = self.writes.in_flight is not None or (self.writes.next is not None and not self.is_held)
-        return not has_writes and not is_busy and not self.truncation.is_begun
+        is_busy = is_busy or self.truncation.is_begun
+        return not has_writes and not is_busy and not self.unreported
 
     def on_flushed(self, effect: FlushEffect) -> None:
         """Everything below `effect.upto_offset` is durable."""
@@ -431,7 +445,7 @@ class PartitionLog:
             return None
         return log_reads.plan_read(self, offset, max_bytes, upto_offset, min_one_batch)
 
-    def finish_read(self, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect:
+    def finish_read(self, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect | ErrorCode:
         """The batches in the answer to `plan.effect`, or another effect to run before there are any."""
         return log_reads.finish_read(self, plan, data)
 

@@ -72,6 +72,16 @@ class LogFlushes:
 
     # --- what is to be flushed ---
 
+    def relocate(self) -> None:
+        """The log is in another directory; what waits to be flushed is made there."""
+        assert self.in_flight is None
+        directory = self._log.directory
+        self._snapshots = [
+            (offset, NewFile(f"{directory}/{snapshot.path.rpartition('/')[2]}", snapshot.content))
+            for offset, snapshot in self._snapshots
+        ]
+        self._other_paths = [f"{directory}/{path.rpartition('/')[2]}" for path in self._other_paths]
+
     def add_file(self, path: str) -> None:
         """A new file that holds no batches."""
         self._other_paths.append(path)

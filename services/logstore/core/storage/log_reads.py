@@ -5,7 +5,9 @@ one effect is all: begin and end are known, and nothing is scanned. Elsewhere th
 are walked over by their headers up to the batch in question; when that turns out to lie beyond what was read, a
 second effect reads there.
 
-An answer may end in a part of a batch, as Kafka's do, but it never begins in one.
+An answer may end in a part of a batch, as Kafka's do, but it never begins in one. Where the disk has damaged what says
+how long batches are, nothing can be read from there on: CORRUPT_MESSAGE, as in Kafka. What is damaged within a batch is
+for its reader to find, by the CRC.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import HEADER_BYTES, LENGTH_OVERHEAD_BYTES, parse_header
 from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.segment import Segment
@@ -41,6 +44,8 @@ class ReadPlan:
     """Where in the segment to stop; when `end_is_exact` is false only an upper bound."""
     end_is_exact: bool
     fetch_position: int = -1
+    searches_anew: bool = False
+    """An index entry led astray: the batch is looked for from the segment's begin."""
 
 
 def plan_read(log: PartitionLog, offset: int, max_bytes: int, upto_offset: int, min_one_batch: bool) -> ReadPlan:
@@ -68,40 +73,61 @@ def _plan_in(
     )
 
 
-def finish_read(log: PartitionLog, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect:
-    """Batches from the one that holds `plan.offset` on, below `plan.upto_offset`; empty when none may be given."""
+def finish_read(log: PartitionLog, plan: ReadPlan, data: bytes) -> memoryview | ReadEffect | ErrorCode:
+    """Batches from the one that holds `plan.offset` on, below `plan.upto_offset`; empty when none may be given.
+    CORRUPT_MESSAGE: what is there is no batch.
+    """
     position = plan.effect.position
     index = 0 if plan.begins_at_batch else _skip_to(data, plan.offset)
+    if index < 0:
+        return _search_anew(log, plan)
     if index + HEADER_BYTES > len(data):
-        if position + index + HEADER_BYTES > plan.end_position:
+        if position + index == plan.end_position:
             return _go_on_in_next_segment(log, plan)
+        if position + index + HEADER_BYTES > plan.end_position:
+            return _search_anew(log, plan)
         if len(data) < plan.effect.length:
             return _NOTHING  # The file is shorter than the log knows: somebody cut it.
         # A batch before this one is larger than the index interval.
         return _read_at(log, plan, position + index, HEADER_BYTES + plan.max_bytes)
+    first = parse_header(data, index)
+    if first.size_bytes < HEADER_BYTES or position + index + first.size_bytes > plan.end_position:
+        return _search_anew(log, plan)
     plan.fetch_position = plan.segment.position_in_log(position + index)
     end = min(len(data), index + plan.max_bytes, _end_index(plan, data, index))
-    if end - index >= HEADER_BYTES and end - index >= parse_header(data, index).size_bytes:
+    if end - index >= first.size_bytes:
         return memoryview(data)[index:end]
     if not plan.min_one_batch:
         return _NOTHING
-    batch_bytes = parse_header(data, index).size_bytes
-    if index + batch_bytes <= len(data):
-        return memoryview(data)[index : index + batch_bytes]
-    if len(data) < plan.effect.length or position + index + batch_bytes > plan.end_position:
+    if index + first.size_bytes <= len(data):
+        return memoryview(data)[index : index + first.size_bytes]
+    if len(data) < plan.effect.length:
         return _NOTHING
     plan.begins_at_batch = True
-    return _read_at(log, plan, position + index, batch_bytes)
+    return _read_at(log, plan, position + index, first.size_bytes)
+
+
+def _search_anew(log: PartitionLog, plan: ReadPlan) -> ReadEffect | ErrorCode:
+    """There is no batch where one should be: by an index entry that the disk has damaged, or it has damaged the log."""
+    if plan.searches_anew:
+        return ErrorCode.CORRUPT_MESSAGE
+    plan.searches_anew = True
+    plan.begins_at_batch = False
+    return _read_at(log, plan, 0, HEADER_BYTES + plan.max_bytes)
 
 
 def _skip_to(data: bytes, offset: int) -> int:
-    """Where in `data` the batch begins that holds `offset` or follows it; at or past the last bytes if none does."""
+    """Where in `data` the batch begins that holds `offset` or follows it; at or past the last bytes if none does. -1:
+    what is before it are no batches.
+    """
     index = 0
     while index + HEADER_BYTES <= len(data):
         header = parse_header(data, index)
         if header.last_offset >= offset:
             return index
-        index += max(header.size_bytes, LENGTH_OVERHEAD_BYTES)
+        if header.size_bytes < HEADER_BYTES:
+            return -1
+        index += header.size_bytes
     return index
 
 

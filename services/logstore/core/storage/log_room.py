@@ -64,6 +64,10 @@ class LogRoom:
         log = self._log
         if effect.flush is not None:
             log.flushes.undo(effect.flush)
+        if not effect.byte_count:
+            # A flush for somebody who repeated a batch: nothing is to be taken back.
+            log.writes.done(effect)
+            return effect.tokens
         tokens = log.writes.abandon()
         segment = effect.segment
         segment.take_back(effect.mark)

@@ -162,6 +162,18 @@ def test_logs_that_are_not_compacted_are_left_alone() -> None:
     assert host.commands == []
 
 
+def test_nothing_is_cleaned_by_the_defaults_before_the_topics_own_settings_are_known(host: CleaningHost) -> None:
+    host.fill("a", "a", "a", "a")
+    again = CleaningHost(host.disk)
+    again.log.config = host.log.config
+    again.flush()
+    again.tick()
+    assert again.commands == []
+    again.lead(topic(leader_epoch=1, configs=COMPACTED))
+    again.tick()
+    assert again.take_order().end_offset == 2
+
+
 def test_the_cleaner_can_be_disabled() -> None:
     host = CleaningHost(cleaner_is_enabled=False)
     host.greet(EXCHANGE)

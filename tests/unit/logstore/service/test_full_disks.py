@@ -107,7 +107,7 @@ def test_a_partition_that_finds_no_room_is_refused_and_made_when_there_is_some()
     host.disk.faults.append(Fault("make_directory", "orders-1", DiskErrorKind.NO_SPACE))
     (refused,) = host.lead(topic(partition_epoch=1, partitions=2)).partition_errors
     assert (refused.partition, refused.error_code) == (1, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert host.append(partition=1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert host.append(partition=1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     tick(host, PROBE_MS)
     assert not host.lead(topic(partition_epoch=1, partitions=2)).partition_errors
     assert host.append(partition=1).error_code == ErrorCode.NONE

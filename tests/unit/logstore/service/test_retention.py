@@ -150,6 +150,24 @@ def test_a_disk_that_fails_a_rename_is_offline(host: Host) -> None:
     assert [path for path, _ in host.turn().offline] == ["/data0"]
 
 
+def test_nothing_goes_by_the_defaults_before_the_topics_own_settings_are_known() -> None:
+    """A compacted topic has the defaults too, until the controller has spoken."""
+    day_ms = 24 * 60 * 60 * 1000
+    host = Host()
+    host.greet(EXCHANGE)
+    host.lead(topic(configs={"segment.ms": "500", "retention.ms": "-1"}))
+    for days in (10, 9, 8):
+        host.append(batch(timestamp_ms=WALL_MS - days * day_ms))
+    tick(host, 0)
+    again = Host(host.disk, retention_check_interval_ms=CHECK_MS)
+    for number in range(4):
+        tick(again, number * CHECK_MS)
+    assert len(files(again, ".log")) == 3
+    again.lead(topic(leader_epoch=1))
+    tick(again, 4 * CHECK_MS)
+    assert f"{1:020d}.log" not in files(again, ".log")
+
+
 def test_a_restart_finishes_what_a_crash_broke_off(host: Host) -> None:
     tick(host, CHECK_MS)
     assert files(host, ".deleted")

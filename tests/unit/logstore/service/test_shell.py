@@ -118,7 +118,7 @@ def load(
         told_to_stop.set()
     names = [str(path) for path in paths]
     return load_directories(
-        PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop, threads=2
+        PosixDisk(), names, cluster_id, node_id, kernel_boot_id, TopicConfig(), told_to_stop, threads=2, failed={}
     )
 
 

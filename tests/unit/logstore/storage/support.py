@@ -8,7 +8,7 @@ from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effects import ReadEffect, execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan
 from services.logstore.core.storage.recovery import OpenedLog, open_log
@@ -126,11 +126,11 @@ def read_counting_effects(
         return plan, 0
     answer = log.finish_read(plan, execute(disk, plan.effect))
     effects = 1
-    while not isinstance(answer, memoryview):
+    while isinstance(answer, ReadEffect):
         answer = log.finish_read(plan, execute(disk, answer))
         effects += 1
         assert effects < 10_000, "a read that never ends"
-    return bytes(answer), effects
+    return answer if isinstance(answer, ErrorCode) else bytes(answer), effects
 
 
 def read_all(disk: Disk, log: PartitionLog) -> list[tuple[int, int]]:
