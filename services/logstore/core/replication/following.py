@@ -154,8 +154,10 @@ class Following:
         partition = followed.partition
         log = partition.log
         base_offset = begins_before(records, log.next_offset)
-        if base_offset is not None and log.next_offset == log.log_start_offset:
-            # The leader's log begins in the midst of a batch: an empty log takes that batch from its begin.
+        is_all_deleted = log.next_offset == log.log_start_offset or followed.word[1] > (base_offset or 0)
+        if base_offset is not None and is_all_deleted:
+            # The leader's log begins in the midst of a batch, or did when ours began there: that batch is taken from
+            # its begin. Whatever else we have is deleted at the leader.
             followed.records = records
             self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
             return
@@ -237,6 +239,7 @@ class Following:
         truncation = partition.log.truncation
         if truncation.is_begun and truncation.in_flight is None:
             truncation.give_up()
+            partition.high_watermark = max(partition.high_watermark, partition.log.log_start_offset)
 
     def on_truncated(self, effect: TruncateEffect) -> None:
         """The log is cut, or (nothing is `opened`) there was no room for that."""

@@ -4,7 +4,8 @@ A stream is an incremental fetch session (KIP-227): slots stand for partitions, 
 is answered when there is news for any slot (records, a moved watermark or log start, an error, a log that parts from
 ours), or when its time is over. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE (the follower is before our log's start),
-KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE (our own log is damaged); each is told once, until the follower names the slot again or something changes here.
+KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE (our own log is damaged); each is told once, until the follower names the slot
+again or something changes here.
 """
 
 from __future__ import annotations
