@@ -20,6 +20,7 @@ from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.producer_recovery import load_producers, note_producer
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, stray_snapshots
+from services.logstore.core.storage.scan import scan_batches
 from services.logstore.core.storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
@@ -61,6 +62,8 @@ def open_log(
     opening = _Opening(disk, directory, config, recovery_point, log_start_offset)
     opening.open_segments(shut_down_cleanly)
     opening.begin_at_log_start()
+    if not shut_down_cleanly:
+        opening.find_first_epochs()
     opening.remove_leftovers()
     log = PartitionLog(
         disk,
@@ -136,6 +139,21 @@ class _Opening:
             self._begin_anew()
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
         self.leader_epochs.trim_to(self.log_start_offset)
+
+    def find_first_epochs(self) -> None:
+        """A crash may take a log start back, and the epochs forgotten along with it are those of records again."""
+        known = self.leader_epochs.entries()
+        if not known or known[0][1] <= self.log_start_offset:
+            return
+        epochs = LeaderEpochs()
+        for segment in self.segments.overlapping(self.log_start_offset, known[0][1]):
+            for _, header in scan_batches(self.disk, segment.file, 0, segment.byte_count):
+                if self.log_start_offset <= header.last_offset and header.base_offset < known[0][1]:
+                    epochs.assign(header.partition_leader_epoch, max(header.base_offset, self.log_start_offset))
+        for epoch, start_offset in known:
+            epochs.assign(epoch, start_offset)
+        epochs.unsaved = True
+        self.leader_epochs = epochs
 
     def _begin_anew(self) -> None:
         self.segments = LogSegments()

@@ -302,3 +302,20 @@ def test_a_log_that_a_crash_left_shorter_than_its_start_begins_anew_there() -> N
     again = reopen(disk, config(), recovery_point=51, shut_down_cleanly=True, log_start_offset=50).log
     assert read_all(disk, again) == [(50, 50)]
     assert again.leader_epochs.entries() == [(9, 50)]
+
+
+def test_epochs_of_records_that_a_crash_brings_back_are_known_again() -> None:
+    """The log start was not written down, the leader epochs were."""
+    disk = DiskModel()
+    log = new_log(disk, TopicConfig(flush_ms=0))
+    for epoch in (0, 0, 3, 3, 5):
+        append(log, batch(2), leader_epoch=epoch)
+        settle(disk, log)
+    log.move_log_start(7)
+    settle(disk, log, now_ms=1)
+    assert log.leader_epochs.entries() == [(3, 7), (5, 8)]
+    append(log, batch(2), leader_epoch=5)
+    settle(disk, log, now_ms=2)
+    rebuilt = reopen(disk, recovery_point=log.recovery_point).log
+    assert rebuilt.log_start_offset == 0
+    assert rebuilt.leader_epochs.entries() == [(0, 0), (3, 4), (5, 8)]
