@@ -1,7 +1,7 @@
 """A start that finds a log in two directories, as a move ended in a crash, deletes neither's records.
 
-It took the copy for the log, as its file `moved-from` says, and deleted the directory that had been written to since, as
-the target had failed at that very moment: acknowledged, flushed records were lost. Found by crashes.
+It took the copy for the log, as its file `moved-from` says, and deleted the directory that had been written to since,
+as the target had failed at that very moment: acknowledged, flushed records were lost. Found by crashes.
 """
 
 from __future__ import annotations

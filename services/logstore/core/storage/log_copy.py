@@ -6,8 +6,8 @@ held: no write begins, appends gather. All of it is flushed, the last bytes are 
 name. From there on it is the log, and the old directory goes the way of deleted ones.
 
 A crash finds, in this order: a `-future` directory beside the log: the copy is begun anew. The log in both directories:
-the one with the file `moved-from` is the log, as nothing is written to the other since; should that one go further all the
-same, it is the log, for nothing written may be deleted here (`finish_moves`). The log in the new directory alone.
+the one with the file `moved-from` is the log, as nothing is written to the other since; should that one go further all
+the same, it is the log, for nothing written may be deleted here (`finish_moves`). The log in the new directory alone.
 """
 
 from __future__ import annotations
