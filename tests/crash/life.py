@@ -146,7 +146,8 @@ class Life:
 
     def _finish_moves(self) -> None:
         found = {opened.opened.log.directory: opened for opened in self.loaded}
-        for path in finish_moves(self.disk, [(each.topic_partition, directory) for directory, each in found.items()]):
+        ends = [(each.topic_partition, path, each.opened.log.log_end_offset) for path, each in found.items()]
+        for path in finish_moves(self.disk, ends):
             (directory,) = [each for each in self.directories if path.startswith(f"{each.path}/")]
             error = directory.delete(found.pop(path).topic_partition, self.now_ms)
             if error is not None:

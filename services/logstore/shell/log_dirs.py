@@ -15,7 +15,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
-from services.logstore.core.storage.checkpoints import DirectoryIdentity, uuid_to_text
+from services.logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition, uuid_to_text
 from services.logstore.core.storage.log_copy import finish_moves
 from services.logstore.core.storage.log_directory import (
     DirectoryRefusal,
@@ -167,10 +167,14 @@ def _without_old_ones(
     """What a crash at the end of a move has left in two log directories is deleted in the old one."""
     by_path = {directory.path: directory for directory in directories}
     kept = {each.opened.log.directory: each for each in partitions}
-    for path in finish_moves(disk, [(each.topic_partition, path) for path, each in kept.items()]):
+    for path in finish_moves(disk, _ends(kept)):
         _log.warning("this partition has been moved: its old directory is deleted", directory=path)
         by_path[path.rpartition("/")[0]].delete(kept.pop(path).topic_partition, monotonic_ms())
     return list(kept.values())
+
+
+def _ends(partitions: Mapping[str, OpenedPartition]) -> list[tuple[TopicPartition, str, int]]:
+    return [(each.topic_partition, path, each.opened.log.log_end_offset) for path, each in partitions.items()]
 
 
 def _open(disk: Disk, path: str, cluster_id: str, node_id: int, kernel_boot_id: str) -> LogDirectory:

@@ -6,8 +6,8 @@ held: no write begins, appends gather. All of it is flushed, the last bytes are 
 name. From there on it is the log, and the old directory goes the way of deleted ones.
 
 A crash finds, in this order: a `-future` directory beside the log: the copy is begun anew. The log in both directories:
-the one with the file `moved-from` is the log, as nothing was written to the other since (`finish_moves`). The log in
-the new directory alone.
+the one with the file `moved-from` is the log, as nothing is written to the other since; should that one go further all
+the same, it is the log, for nothing written may be deleted here (`finish_moves`). The log in the new directory alone.
 """
 
 from __future__ import annotations
@@ -192,19 +192,20 @@ class LogCopy:
         return f"{self.future}/{path.rpartition('/')[2]}"
 
 
-def finish_moves(disk: Disk, found: Sequence[tuple[TopicPartition, str]]) -> list[str]:
-    """Of (partition, its directory) found at a start, in all log directories: the directories that are the old ones of
-    moves which a crash broke off at the very end. The others forget where they came from. Raises DiskError.
+def finish_moves(disk: Disk, found: Sequence[tuple[TopicPartition, str, int]]) -> list[str]:
+    """Of (partition, its directory, its log end offset) found at a start, in all log directories: the directories that
+    are to go, of moves which a crash broke off at the very end. The others forget where they came from. Raises
+    DiskError.
     """
-    places = {(name, directory.rpartition("/")[0]): directory for name, directory in found}
+    places = {(name, directory.rpartition("/")[0]): (directory, end) for name, directory, end in found}
     old = []
-    for name, directory in found:
+    for name, directory, end_offset in found:
         origin = read_origin(disk, directory)
         if origin is None:
             continue
-        before = places.get((name, origin.log_directory))
-        if before is not None and before != directory:
-            old.append(before)
+        before, before_end_offset = places.get((name, origin.log_directory), (directory, end_offset))
+        if before != directory:
+            old.append(before if before_end_offset <= end_offset else directory)
         else:
             disk.remove(f"{directory}/{MOVED_FROM}")
             disk.flush_directory(directory)

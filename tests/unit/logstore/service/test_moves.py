@@ -14,10 +14,12 @@ from barnabas.cluster.administration import (
     ReplicaMove,
 )
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica, UpdateMetadata
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.effects import CopyEffect, DeleteDirectoryEffect, StorageEffect, execute
 from services.logstore.core.storage.log_copy import MOVED_FROM, Origin, finish_moves, parse_origin
+from services.logstore.core.storage.recovery import open_log
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import (
     CLUSTER_ID,
@@ -285,7 +287,9 @@ def flush_everything(host: Host) -> None:
 
 def restarted(disk: DiskModel) -> Host:
     """As the shell starts it: moves that were all but done are finished first."""
-    found = [(NAME, f"{path}/orders-0") for path in ("/data0", "/data1") if disk.exists(f"{path}/orders-0")]
+    paths = [f"{path}/orders-0" for path in ("/data0", "/data1") if disk.exists(f"{path}/orders-0")]
+    logs = [open_log(disk, path, NAME, TopicConfig(), recovery_point=0, shut_down_cleanly=False).log for path in paths]
+    found = [(NAME, log.directory, log.log_end_offset) for log in logs]
     for old in finish_moves(disk, found):
         execute(disk, DeleteDirectoryEffect(old))
     return Host(disk, directories=2)
