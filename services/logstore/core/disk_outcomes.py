@@ -199,12 +199,10 @@ class DiskOutcomes:
             if logs is None:
                 continue
             self._outbox.report_offline(path, error)
-            self._replicas.failed_logs += logs
-        failed_logs, self._replicas.failed_logs = self._replicas.failed_logs, []
-        for log in failed_logs:
-            partition = self._replicas.by_log.get(log)
-            if partition is not None:
-                partition.fail()
-                self._fail_pending(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-                self._replication.partition_gone(partition)
-                self._watches.changed(partition)
+            for log in logs:
+                partition = self._replicas.by_log.get(log)
+                if partition is not None:
+                    partition.fail()
+                    self._fail_pending(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                    self._replication.partition_gone(partition)
+                    self._watches.changed(partition)

@@ -182,9 +182,9 @@ class Moves:
             target.delete_later(path, self._now_ms)
             self._release(log)
             return
-        error = log.error or target.error
-        if error is not None:
-            self._fail_with_its_copy(log, error)
+        if log.error is not None or target.error is not None:
+            # A disk of the two has failed. A start that finds the log on both knows which one it is (`finish_moves`).
+            self._release(log)
             return
         source = self._directories.directory_of(log)
         error = source.delete(log.topic_partition, self._now_ms)
@@ -198,14 +198,6 @@ class Moves:
         self._outbox.add_effect(MovedEffect(log, source.path, f"{path}/{MOVED_FROM}"))
         if source.no_room is not None and target.no_room is None:
             log.room.accept()
-        self._release(log)
-
-    def _fail_with_its_copy(self, log: PartitionLog, error: DiskError) -> None:
-        """A disk of the two has failed, and the copy has its final name: a start that finds both takes it for the log.
-        So nothing may be written to the old one any more.
-        """
-        log.fail(error)
-        self._replicas.failed_logs.append(log)
         self._release(log)
 
     def _release(self, log: PartitionLog) -> None:
@@ -246,9 +238,4 @@ class Moves:
             is_target = f"{error.path}/".startswith(f"{effect.log_directory}/")
             path = effect.log_directory if is_target else effect.log.directory.rpartition("/")[0]
             self._replicas.disk_failures.append((path, error))
-        if error.path == effect.log_directory and effect.log in self._replicas.by_log:
-            # The very last: the final name is there, and could not be flushed.
-            self._move = None
-            self._fail_with_its_copy(effect.log, error)
-        else:
-            self._drop(move)
+        self._drop(move)

@@ -21,7 +21,6 @@ class Replicas:
         "by_name",
         "cluster_id",
         "disk_failures",
-        "failed_logs",
         "image",
         "node_id",
         "without_disk",
@@ -39,8 +38,6 @@ class Replicas:
         self.without_disk: set[PartitionKey] = set()
         # Found in this step and to be acted on at its end, when no room is halfway through anything.
         self.disk_failures: list[tuple[str, DiskError]] = []
-        # Logs that have failed by themselves, and whose partitions go offline likewise.
-        self.failed_logs: list[PartitionLog] = []
 
     def add(self, partition: Partition) -> None:
         assert partition.key not in self.by_key
