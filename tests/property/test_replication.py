@@ -147,7 +147,7 @@ def epoch_start_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
         (old_epochs_may_fetch, 0),
         (shrinks_at_once, 0),
         (joins_when_committed, 200),
-        (epoch_start_is_not_asked_for, 180),
+        (epoch_start_is_not_asked_for, 600),
     ],
 )
 def test_what_others_got_wrong_is_noticed(mutant: Patch, first_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
