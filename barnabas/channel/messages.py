@@ -1,6 +1,6 @@
 """The data channel's messages as the cores see them.
 
-Each class mirrors the message of the same name in `protos/logstore/v1/{data,replication,watch}.proto` and
+Each class mirrors the message of the same name in `protos/logstore/v1/{data,replication,watch,coordination}.proto` and
 `protos/purgatory/v1/purgatory.proto`, field by field; `barnabas.channel.packing` packs and scans them by hand. The
 meaning of every field is documented in the protos, once. Buffers are slices of what was received, never copied here.
 """
@@ -207,12 +207,30 @@ class WatchedPartition:
     partition: int
 
 
+@dataclass(slots=True, frozen=True)
+class WatchedGroup:
+    topic_id: bytes
+    partition: int
+    group_id: str
+
+
+@dataclass(slots=True)
+class GroupState:
+    topic_id: bytes
+    partition: int
+    group_id: str
+    coordinator_epoch: int = -1
+    step: int = 0
+
+
 @dataclass(slots=True)
 class WatchRequest:
     hello: Hello | None = None
     heartbeat: int = 0
     watches: list[WatchedPartition] = field(default_factory=list)
     unwatches: list[WatchedPartition] = field(default_factory=list)
+    group_watches: list[WatchedGroup] = field(default_factory=list)
+    group_unwatches: list[WatchedGroup] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -220,6 +238,69 @@ class WatchResponse:
     welcome: Welcome | None = None
     heartbeat: int = 0
     states: list[PartitionState] = field(default_factory=list)
+    group_states: list[GroupState] = field(default_factory=list)
+
+
+# --- gateway → coordinator of groups, stream Coordinate --------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class GroupCall:
+    request_id: int
+    partition: int
+    api_key: int
+    api_version: int
+    client_id: str
+    client_host: str
+    body: Buffer
+
+
+@dataclass(slots=True)
+class GroupCollect:
+    request_id: int
+    partition: int
+    api_key: int
+    api_version: int
+    coordinator_epoch: int
+    group_id: str
+    member_id: str
+    generation_id: int
+
+
+@dataclass(slots=True)
+class CoordinateRequest:
+    """One turn of a processor: all that it has for one coordinator."""
+
+    hello: Hello | None = None
+    heartbeat: int = 0
+    calls: list[GroupCall] = field(default_factory=list)
+    collects: list[GroupCollect] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GroupWait:
+    coordinator_epoch: int
+    group_id: str
+    member_id: str
+    generation_id: int
+    step: int
+    wait_ms_max: int
+
+
+@dataclass(slots=True)
+class GroupAnswer:
+    request_id: int
+    error_code: int = 0
+    body: Buffer = b""
+    wait: GroupWait | None = None
+
+
+@dataclass(slots=True)
+class CoordinateResponse:
+    welcome: Welcome | None = None
+    heartbeat: int = 0
+    credit: Credit | None = None
+    answers: list[GroupAnswer] = field(default_factory=list)
 
 
 # --- follower → leader, stream Replicate -----------------------------------------------------------------------------
@@ -332,6 +413,18 @@ class ParkFetch:
 
 
 @dataclass(slots=True)
+class ParkGroup:
+    entry_id: int
+    wait_ms: int
+    topic_id: bytes
+    partition: int
+    leader_id: int
+    coordinator_epoch: int
+    group_id: str
+    step: int
+
+
+@dataclass(slots=True)
 class Completion:
     entry_id: int
     outcome: Outcome
@@ -345,6 +438,7 @@ class ParkRequest:
     produces: list[ParkProduce] = field(default_factory=list)
     fetches: list[ParkFetch] = field(default_factory=list)
     cancels: list[int] = field(default_factory=list)
+    groups: list[ParkGroup] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.logstore.v1 import data_pb2 as protos_dot_logstore_dot_v1_dot_data__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/logstore/v1/watch.proto\x12\x14\x62\x61rnabas.logstore.v1\x1a\x1dprotos/logstore/v1/data.proto\"7\n\x10WatchedPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\"\xc1\x01\n\x0cWatchRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x37\n\x07watches\x18\x03 \x03(\x0b\x32&.barnabas.logstore.v1.WatchedPartition\x12\x39\n\tunwatches\x18\x04 \x03(\x0b\x32&.barnabas.logstore.v1.WatchedPartition\"\x88\x01\n\rWatchResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x34\n\x06states\x18\x03 \x03(\x0b\x32$.barnabas.logstore.v1.PartitionState2f\n\x0ePartitionWatch\x12T\n\x05Watch\x12\".barnabas.logstore.v1.WatchRequest\x1a#.barnabas.logstore.v1.WatchResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/logstore/v1/watch.proto\x12\x14\x62\x61rnabas.logstore.v1\x1a\x1dprotos/logstore/v1/data.proto\"7\n\x10WatchedPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\"\xb9\x02\n\x0cWatchRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x37\n\x07watches\x18\x03 \x03(\x0b\x32&.barnabas.logstore.v1.WatchedPartition\x12\x39\n\tunwatches\x18\x04 \x03(\x0b\x32&.barnabas.logstore.v1.WatchedPartition\x12\x39\n\rgroup_watches\x18\x05 \x03(\x0b\x32\".barnabas.logstore.v1.WatchedGroup\x12;\n\x0fgroup_unwatches\x18\x06 \x03(\x0b\x32\".barnabas.logstore.v1.WatchedGroup\"E\n\x0cWatchedGroup\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x10\n\x08group_id\x18\x03 \x01(\t\"\xc0\x01\n\rWatchResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x34\n\x06states\x18\x03 \x03(\x0b\x32$.barnabas.logstore.v1.PartitionState\x12\x36\n\x0cgroup_states\x18\x04 \x03(\x0b\x32 .barnabas.logstore.v1.GroupState\"l\n\nGroupState\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x10\n\x08group_id\x18\x03 \x01(\t\x12\x19\n\x11\x63oordinator_epoch\x18\x04 \x01(\x11\x12\x0c\n\x04step\x18\x05 \x01(\x04\x32\x66\n\x0ePartitionWatch\x12T\n\x05Watch\x12\".barnabas.logstore.v1.WatchRequest\x1a#.barnabas.logstore.v1.WatchResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,9 +35,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHEDPARTITION']._serialized_start=87
   _globals['_WATCHEDPARTITION']._serialized_end=142
   _globals['_WATCHREQUEST']._serialized_start=145
-  _globals['_WATCHREQUEST']._serialized_end=338
-  _globals['_WATCHRESPONSE']._serialized_start=341
-  _globals['_WATCHRESPONSE']._serialized_end=477
-  _globals['_PARTITIONWATCH']._serialized_start=479
-  _globals['_PARTITIONWATCH']._serialized_end=581
+  _globals['_WATCHREQUEST']._serialized_end=458
+  _globals['_WATCHEDGROUP']._serialized_start=460
+  _globals['_WATCHEDGROUP']._serialized_end=529
+  _globals['_WATCHRESPONSE']._serialized_start=532
+  _globals['_WATCHRESPONSE']._serialized_end=724
+  _globals['_GROUPSTATE']._serialized_start=726
+  _globals['_GROUPSTATE']._serialized_end=834
+  _globals['_PARTITIONWATCH']._serialized_start=836
+  _globals['_PARTITIONWATCH']._serialized_end=938
 # @@protoc_insertion_point(module_scope)

@@ -54,6 +54,7 @@ class ParkRequest(_message.Message):
     PRODUCES_FIELD_NUMBER: _builtins.int
     FETCHES_FIELD_NUMBER: _builtins.int
     CANCELS_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def hello(self) -> _data_pb2.Hello: ...
@@ -65,6 +66,8 @@ class ParkRequest(_message.Message):
     def cancels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Entries whose client is gone; they end without an answer."""
 
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParkGroup]: ...
     def __init__(
         self,
         *,
@@ -73,10 +76,11 @@ class ParkRequest(_message.Message):
         produces: _abc.Iterable[Global___ParkProduce] | None = ...,
         fetches: _abc.Iterable[Global___ParkFetch] | None = ...,
         cancels: _abc.Iterable[_builtins.int] | None = ...,
+        groups: _abc.Iterable[Global___ParkGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancels", b"cancels", "fetches", b"fetches", "heartbeat", b"heartbeat", "hello", b"hello", "produces", b"produces"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancels", b"cancels", "fetches", b"fetches", "groups", b"groups", "heartbeat", b"heartbeat", "hello", b"hello", "produces", b"produces"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -241,6 +245,50 @@ class FetchCondition(_message.Message):
 Global___FetchCondition: _TypeAlias = FetchCondition  # noqa: Y015
 
 @_typing.final
+class ParkGroup(_message.Message):
+    """A member that waits for its group's next step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRY_ID_FIELD_NUMBER: _builtins.int
+    WAIT_MS_FIELD_NUMBER: _builtins.int
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    LEADER_ID_FIELD_NUMBER: _builtins.int
+    COORDINATOR_EPOCH_FIELD_NUMBER: _builtins.int
+    GROUP_ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    entry_id: _builtins.int
+    wait_ms: _builtins.int
+    topic_id: _builtins.bytes
+    """Its coordinator: who leads that partition of __consumer_offsets, and under which epoch."""
+    partition: _builtins.int
+    leader_id: _builtins.int
+    coordinator_epoch: _builtins.int
+    group_id: _builtins.str
+    step: _builtins.int
+    """SATISFIED when the group has come to this step under that epoch; FENCED under another, or without a coordinator."""
+    def __init__(
+        self,
+        *,
+        entry_id: _builtins.int = ...,
+        wait_ms: _builtins.int = ...,
+        topic_id: _builtins.bytes = ...,
+        partition: _builtins.int = ...,
+        leader_id: _builtins.int = ...,
+        coordinator_epoch: _builtins.int = ...,
+        group_id: _builtins.str = ...,
+        step: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coordinator_epoch", b"coordinator_epoch", "entry_id", b"entry_id", "group_id", b"group_id", "leader_id", b"leader_id", "partition", b"partition", "step", b"step", "topic_id", b"topic_id", "wait_ms", b"wait_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ParkGroup: _TypeAlias = ParkGroup  # noqa: Y015
+
+@_typing.final
 class Completion(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -252,7 +300,8 @@ class Completion(_message.Message):
     @_builtins.property
     def error_codes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Of a produce: Kafka's error code per condition, in order (0, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR). Empty for a fetch: the gateway reads again.
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR). Empty for a fetch and a group: the gateway reads
+        again, or collects.
         """
 
     def __init__(

@@ -1,0 +1,66 @@
+"""The doors between a coordinator and the partition that keeps its state: append, read, and who leads.
+
+A coordinator knows nothing else of logs, so that it can become a process of its own, and so that the coordinators of
+transactions and share groups come in the same way. Whoever opens the doors (`LogstoreCore`) calls the methods of
+`Coordinator`; the coordinator calls those of `CoordinatedLog`. No call is made from inside another one's answer: what the
+log has to say comes later, by the coordinator's methods.
+
+The order that a partition's coordinator sees under one leader epoch:
+
+    on_leadership(epoch)                          it leads; nothing is known of the log
+    log.read(epoch, offset) → on_read(…)          again and again, until the log's end of that moment is reached
+    log.append(epoch, records) → required offset  now and then
+    on_committed(high_watermark)                  everything below it is on all in-sync replicas
+    on_lost(epoch)                                it leads no more, or what was appended is lost: state is to be let go of
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import Record
+
+
+class CoordinatedLog(Protocol):
+    """One partition of an internal topic, as its coordinator reaches it."""
+
+    def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
+        """Append one batch, and get the high watermark that commits it.
+
+        NOT_LEADER_OR_FOLLOWER: another epoch leads by now. NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE:
+        nothing is appended, and nothing may have been changed. All-or-nothing for the batch.
+        """
+        ...
+
+    def read(self, expected_epoch: int, offset: int) -> None:
+        """Ask for some batches from `offset` on; `Coordinator.on_read` brings them, or `on_lost` ends the epoch."""
+        ...
+
+    def end_offset(self) -> int:
+        """Where the next batch will begin."""
+        ...
+
+
+class Coordinator(Protocol):
+    """What happens to one partition, told to whoever coordinates by it."""
+
+    def on_leadership(self, partition: int, leader_epoch: int, log: CoordinatedLog, now_ms: int) -> None:
+        """This logstore leads the partition under a new epoch; what was known of it under older ones is void."""
+        ...
+
+    def on_read(self, partition: int, leader_epoch: int, data: memoryview, next_offset: int, now_ms: int) -> None:
+        """Whole batches as they are in the log, from the offset that was asked for, and where the next ones begin; no
+        data: there are none.
+        """
+        ...
+
+    def on_committed(self, partition: int, leader_epoch: int, high_watermark: int, now_ms: int) -> None:
+        """Everything below is on all in-sync replicas."""
+        ...
+
+    def on_lost(self, partition: int, leader_epoch: int, now_ms: int) -> None:
+        """The epoch is over here, by a new leader, a failed disk or a deleted topic. What was appended and not committed
+        may be or may not be.
+        """
+        ...
