@@ -6,6 +6,12 @@ Why by hand: protobuf objects copy on every read and refuse memoryview; 1 MB cos
 
 from __future__ import annotations
 
+from barnabas.channel.packing_coordinate import (
+    pack_coordinate_request,
+    pack_coordinate_response,
+    scan_coordinate_request,
+    scan_coordinate_response,
+)
 from barnabas.channel.packing_exchange import pack_exchange_request, scan_exchange_request
 from barnabas.channel.packing_exchange_results import pack_exchange_response, scan_exchange_response
 from barnabas.channel.packing_park import (
@@ -36,6 +42,8 @@ from barnabas.channel.packing_watch import (
 
 __all__ = [
     "MalformedMessage",
+    "pack_coordinate_request",
+    "pack_coordinate_response",
     "pack_exchange_request",
     "pack_exchange_response",
     "pack_park_request",
@@ -46,6 +54,8 @@ __all__ = [
     "pack_replicate_response",
     "pack_watch_request",
     "pack_watch_response",
+    "scan_coordinate_request",
+    "scan_coordinate_response",
     "scan_exchange_request",
     "scan_exchange_response",
     "scan_park_request",

@@ -7,6 +7,7 @@ from barnabas.channel.messages import (
     FetchCondition,
     Outcome,
     ParkFetch,
+    ParkGroup,
     ParkProduce,
     ParkRequest,
     ParkResponse,
@@ -59,6 +60,8 @@ def pack_park_request(message: ParkRequest) -> bytes:
         parts.append(_pack_park_fetch(fetch))
     if message.cancels:
         parts.append(packed_uints(b"\x2a", message.cancels))
+    for group in message.groups:
+        parts.append(_pack_park_group(group))
     return b"".join(parts)
 
 
@@ -84,6 +87,20 @@ def _pack_park_fetch(fetch: ParkFetch) -> bytes:
     return message_field(b"\x22", head + b"".join(conditions))
 
 
+def _pack_park_group(group: ParkGroup) -> bytes:
+    return message_field(
+        b"\x32",
+        uint_field(b"\x08", group.entry_id)
+        + uint_field(b"\x10", group.wait_ms)
+        + bytes_field(b"\x1a", group.topic_id)
+        + uint_field(b"\x20", group.partition)
+        + int_field(b"\x28", group.leader_id)
+        + sint_field(b"\x30", group.coordinator_epoch)
+        + bytes_field(b"\x3a", group.group_id.encode())
+        + uint_field(b"\x40", group.step),
+    )
+
+
 def scan_park_request(data: bytes) -> ParkRequest:
     """Raises MalformedMessage."""
     return scan_message(_scan_park_request, data)
@@ -103,6 +120,9 @@ def _scan_park_request(data: bytes, _view: memoryview, position: int, end: int) 
             position += value
         elif tag == 0x22:
             message.fetches.append(_scan_park_fetch(data, position, position + value))
+            position += value
+        elif tag == 0x32:
+            message.groups.append(_scan_park_group(data, position, position + value))
             position += value
         elif tag == 0x2A:
             message.cancels += scan_varints(data, position, position + value)
@@ -229,6 +249,40 @@ def _scan_fetch_condition(data: bytes, position: int, end: int) -> FetchConditio
     if position != end:
         raise truncated("FetchCondition")
     return FetchCondition(topic_id, partition, leader_id, leader_epoch, fetch_offset, fetch_position, isolation_level)
+
+
+def _scan_park_group(data: bytes, position: int, end: int) -> ParkGroup:
+    group = ParkGroup(0, 0, b"", 0, 0, 0, "", 0)
+    while position < end:
+        start = position
+        tag = data[position]
+        value = data[position + 1]
+        position += 2
+        if value > 0x7F:
+            value, position = long_varint(data, position, value, tag)
+        if tag == 0x08:
+            group.entry_id = value
+        elif tag == 0x10:
+            group.wait_ms = value & 0xFFFF_FFFF
+        elif tag == 0x1A:
+            group.topic_id = data[position : position + value]
+            position += value
+        elif tag == 0x20:
+            group.partition = value & 0xFFFF_FFFF
+        elif tag == 0x28:
+            group.leader_id = signed32(value)
+        elif tag == 0x30:
+            group.coordinator_epoch = (value & 0xFFFF_FFFF) >> 1 ^ -(value & 1)
+        elif tag == 0x3A:
+            group.group_id = scan_string(data, position, value)
+            position += value
+        elif tag == 0x40:
+            group.step = value
+        else:
+            position = skip_field(data, start)
+    if position != end:
+        raise truncated("ParkGroup")
+    return group
 
 
 def pack_park_response(message: ParkResponse) -> bytes:

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from hypothesis import strategies as st
 
 from barnabas.channel import messages, packing
-from protos.logstore.v1 import data_pb2, replication_pb2, watch_pb2
+from protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
 from protos.purgatory.v1 import purgatory_pb2
 
 
@@ -48,6 +48,18 @@ CODECS = [
         replication_pb2.ReplicateResponse,
         packing.pack_replicate_response,
         packing.scan_replicate_response,
+    ),
+    Codec(
+        messages.CoordinateRequest,
+        coordination_pb2.CoordinateRequest,
+        packing.pack_coordinate_request,
+        packing.scan_coordinate_request,
+    ),
+    Codec(
+        messages.CoordinateResponse,
+        coordination_pb2.CoordinateResponse,
+        packing.pack_coordinate_response,
+        packing.scan_coordinate_response,
     ),
     Codec(messages.WatchRequest, watch_pb2.WatchRequest, packing.pack_watch_request, packing.scan_watch_request),
     Codec(messages.WatchResponse, watch_pb2.WatchResponse, packing.pack_watch_response, packing.scan_watch_response),

@@ -2,8 +2,8 @@
 
 A coordinator knows nothing else of logs, so that it can become a process of its own, and so that the coordinators of
 transactions and share groups come in the same way. Whoever opens the doors (`LogstoreCore`) calls the methods of
-`Coordinator`; the coordinator calls those of `CoordinatedLog`. No call is made from inside another one's answer: what the
-log has to say comes later, by the coordinator's methods.
+`Coordinator`; the coordinator calls those of `CoordinatedLog`. No call is made from inside another one's answer: what
+the log has to say comes later, by the coordinator's methods.
 
 The order that a partition's coordinator sees under one leader epoch:
 
@@ -11,7 +11,7 @@ The order that a partition's coordinator sees under one leader epoch:
     log.read(epoch, offset) → on_read(…)          again and again, until the log's end of that moment is reached
     log.append(epoch, records) → required offset  now and then
     on_committed(high_watermark)                  everything below it is on all in-sync replicas
-    on_lost(epoch)                                it leads no more, or what was appended is lost: state is to be let go of
+    on_lost(epoch)                                it leads no more, or what was appended is lost: let go of all state
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class CoordinatedLog(Protocol):
     def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
         """Append one batch, and get the high watermark that commits it.
 
-        NOT_LEADER_OR_FOLLOWER: another epoch leads by now. NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE:
-        nothing is appended, and nothing may have been changed. All-or-nothing for the batch.
+        All of it or nothing. NOT_LEADER_OR_FOLLOWER: another epoch leads by now. NOT_ENOUGH_REPLICAS,
+        KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE: nothing is appended, and nothing may have been changed.
         """
         ...
 
@@ -60,7 +60,7 @@ class Coordinator(Protocol):
         ...
 
     def on_lost(self, partition: int, leader_epoch: int, now_ms: int) -> None:
-        """The epoch is over here, by a new leader, a failed disk or a deleted topic. What was appended and not committed
-        may be or may not be.
+        """The epoch is over here, by a new leader, a failed disk or a deleted topic. What was appended and not yet
+        committed may be or may not be.
         """
         ...
