@@ -25,12 +25,18 @@ from barnabas.wire.record_batch import Record
 class CoordinatedLog(Protocol):
     """One partition of an internal topic, as its coordinator reaches it."""
 
-    def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
-        """Append one batch, and get the high watermark that commits it.
-
-        All of it or nothing. NOT_LEADER_OR_FOLLOWER: another epoch leads by now. NOT_ENOUGH_REPLICAS,
-        KAFKA_STORAGE_ERROR, RECORD_LIST_TOO_LARGE: nothing is appended, and nothing may have been changed.
+    def check_append(self, expected_epoch: int) -> ErrorCode:
+        """Whether an append in this same turn would be taken: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (the ISR is
+        under its minimum), KAFKA_STORAGE_ERROR. To be asked before anything is changed for which a record is written.
         """
+        ...
+
+    def batch_bytes_max(self) -> int:
+        """What one batch may have at most (`max.message.bytes`)."""
+        ...
+
+    def append(self, expected_epoch: int, records: list[Record]) -> int | ErrorCode:
+        """Append one batch, all of it or nothing, and get the high watermark that commits it."""
         ...
 
     def read(self, expected_epoch: int, offset: int) -> None:

@@ -1,0 +1,294 @@
+"""A group of the classic protocol: its members, its state, and what may be said of them. No time, no log.
+
+What follows from a request or from time is decided in `rebalancing`; here are the facts and the moves between states.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from barnabas.wire.messages.sync_group import SyncGroupResponse
+from services.logstore.core.coordinator.groups.member import Member
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+
+
+class GroupState(Enum):
+    """Kafka's names, as DescribeGroups tells them."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+_BEFORE: Final = {
+    GroupState.EMPTY: (GroupState.PREPARING_REBALANCE,),
+    GroupState.PREPARING_REBALANCE: (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY),
+    GroupState.COMPLETING_REBALANCE: (GroupState.PREPARING_REBALANCE,),
+    GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
+}
+
+
+class Group:
+    """A group without a protocol type, and empty, is a simple one: there are only its offsets."""
+
+    __slots__ = (
+        "awaiting_join",
+        "generation_id",
+        "group_id",
+        "initial_remaining_ms",
+        "is_initial_rebalance",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "pending_joins",
+        "pending_syncs",
+        "protocol_name",
+        "protocol_type",
+        "replaced",
+        "state",
+        "state_wall_ms",
+        "static_members",
+        "step",
+        "subscribed_topics",
+        "supported_protocols",
+    )
+
+    def __init__(self, group_id: str, wall_ms: int) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_wall_ms = wall_ms
+        """When it came into this state; -1 not known."""
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """Member id by group instance id."""
+        self.replaced: dict[str, str] = {}
+        """By group instance id the last member id that had it before: FENCED_INSTANCE_ID for who still waits by it."""
+        self.pending_joins: dict[str, None] = {}
+        """Member ids that were given out, and have not joined yet (KIP-394)."""
+        self.pending_syncs: dict[str, None] = {}
+        """Members that have joined the generation and not synced yet."""
+        self.awaiting_join = 0
+        """How many members wait for their join."""
+        self.supported_protocols: dict[str, int] = {}
+        """How many members support each."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """Of a group of consumers; None: not known."""
+        self.is_initial_rebalance = False
+        """The first one since the group was empty: members may come in for a while."""
+        self.new_member_added = False
+        """In the initial rebalance: somebody has come since the delay began."""
+        self.initial_remaining_ms = 0
+        """In the initial rebalance: for how long it may be put off still, after the present delay."""
+        self.step = 0
+        """Counts up whenever a wait may be over."""
+
+    # --- members ------------------------------------------------------------------------------------------------------
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Take in a member whose protocols the group supports; the first one decides on the type, and leads."""
+        assert member.member_id not in self.members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count_protocols(member, 1)
+        self.awaiting_join += member.awaits_join
+        self.pending_joins.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> None:
+        """A member or a pending one leaves; who waits by that id finds that it is gone."""
+        self.pending_joins.pop(member_id, None)
+        self.pending_syncs.pop(member_id, None)
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._count_protocols(member, -1)
+        self.awaiting_join -= member.awaits_join
+        if member.awaits_join or member.awaits_sync:
+            self.step += 1
+        if member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+            self.replaced.pop(member.group_instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+
+    def replace_static(self, group_instance_id: str, new_member_id: str) -> Member:
+        """A static member has come back without its id: a new id takes the place, and the old one is fenced."""
+        old_member_id = self.static_members[group_instance_id]
+        old = self.members.pop(old_member_id)
+        self.awaiting_join -= old.awaits_join
+        self.pending_syncs.pop(old_member_id, None)
+        self.replaced[group_instance_id] = old_member_id
+        self.step += 1
+        new = Member(
+            new_member_id,
+            group_instance_id,
+            old.client_id,
+            old.client_host,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
+            old.protocols,
+            old.assignment,
+        )
+        self.members[new_member_id] = new
+        self.static_members[group_instance_id] = new_member_id
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        return new
+
+    def update(self, member: Member, protocols: dict[str, bytes]) -> None:
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        self._count_protocols(member, 1)
+
+    def _count_protocols(self, member: Member, change: int) -> None:
+        supported = self.supported_protocols
+        for name in member.protocols:
+            count = supported.get(name, 0) + change
+            if count:
+                supported[name] = count
+            else:
+                del supported[name]
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        if group_instance_id is not None:
+            known = self.static_members.get(group_instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def error_of_absent(self, member_id: str) -> ErrorCode:
+        """Why somebody who waited by this id waits in vain."""
+        is_replaced = member_id in self.replaced.values()
+        return ErrorCode.FENCED_INSTANCE_ID if is_replaced else ErrorCode.UNKNOWN_MEMBER_ID
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of its members'."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def has_all_members_joined(self) -> bool:
+        return len(self.members) == self.awaiting_join and not self.pending_joins
+
+    @property
+    def is_simple(self) -> bool:
+        return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_joins
+
+    # --- protocols ----------------------------------------------------------------------------------------------------
+
+    def supports(self, protocol_type: str, protocols: dict[str, bytes]) -> bool:
+        """Whether somebody with these could be a member."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(protocols)
+        everybody = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self.supported_protocols.get(name, 0) == everybody for name in protocols
+        )
+
+    def select_protocol(self) -> str:
+        """What most members like best among what all of them support; on a tie what comes first in joining order."""
+        everybody = len(self.members)
+        candidates = {name for name, count in self.supported_protocols.items() if count == everybody}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            name = member.vote(candidates)
+            votes[name] = votes.get(name, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    # --- states -------------------------------------------------------------------------------------------------------
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in _BEFORE[GroupState.PREPARING_REBALANCE]
+
+    def move_to(self, state: GroupState, wall_ms: int) -> None:
+        assert self.state in _BEFORE[state], f"a group that is {self.state.value} does not become {state.value}"
+        if state is GroupState.PREPARING_REBALANCE:
+            self.is_initial_rebalance = self.state is GroupState.EMPTY
+        self.state = state
+        self.state_wall_ms = wall_ms
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """The join phase is over: the next generation has these members, or nobody."""
+        self.generation_id = self.generation_id + 1 if self.generation_id < 0x7FFF_FFFF else 1
+        self.pending_syncs.clear()
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.move_to(GroupState.COMPLETING_REBALANCE, wall_ms)
+        else:
+            self.protocol_name = None
+            self.move_to(GroupState.EMPTY, wall_ms)
+
+    def elect_leader_who_joined(self) -> bool:
+        """Whether the leader is among those who have joined, if need be another one; False: nobody has joined."""
+        leader = self.members.get(self.leader_id or "")
+        if leader is not None and leader.awaits_join:
+            return True
+        joined = next((member for member in self.members.values() if member.awaits_join), None)
+        if joined is None:
+            return False
+        self.leader_id = joined.member_id
+        return True
+
+    # --- answers ------------------------------------------------------------------------------------------------------
+
+    def await_join(self, member: Member) -> None:
+        self.awaiting_join += not member.awaits_join
+        member.awaits_join = True
+        member.joined = None
+
+    def complete_join(self, member: Member, response: JoinGroupResponse) -> None:
+        if member.awaits_join:
+            member.awaits_join = False
+            self.awaiting_join -= 1
+            member.joined = response
+            self.step += 1
+
+    def complete_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+        """Whether it has waited for it."""
+        if not member.awaits_sync:
+            return False
+        member.awaits_sync = False
+        member.synced = response
+        self.step += 1
+        return True
+
+    def join_response(self, member_id: str, *, tells_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
+        """What a member is told of the present generation; the leader also who its members are."""
+        return JoinGroupResponse(
+            generation_id=self.generation_id,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader_id or "",
+            skip_assignment=skip_assignment,
+            member_id=member_id,
+            members=self._listed_members() if tells_members else [],
+        )
+
+    def _listed_members(self) -> list[JoinGroupResponseMember]:
+        assert self.protocol_name is not None
+        return [
+            JoinGroupResponseMember(member.member_id, member.group_instance_id, member.protocols[self.protocol_name])
+            for member in self.members.values()
+        ]
+
+    def sync_response(self, member: Member) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=member.assignment
+        )
