@@ -56,6 +56,17 @@ def decode_request(api_key: int, version: int, frame: memoryview, position: int)
 
 def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int, Response]:
     """`(correlation id, message)` of a response frame without its size. Raises as `decode_request` does."""
+    decode = _response_decoder(api_key, version)
+    correlation_id, position = decode_response_header(api_key, version, frame)
+    return correlation_id, decode(frame, position)
+
+
+def decode_response_body(api_key: int, version: int, body: memoryview) -> Response:
+    """A response without a header. Raises as `decode_request` does."""
+    return _response_decoder(api_key, version)(body, 0)
+
+
+def _response_decoder(api_key: int, version: int) -> Callable[[memoryview, int], Response]:
     decode = _response_decoders.get((api_key, version))
     if decode is None:
         key = _known(api_key, version)
@@ -64,8 +75,7 @@ def decode_response(api_key: int, version: int, frame: memoryview) -> tuple[int,
             compile_decoder(MESSAGES[key][1], version, key.is_flexible(version), _RESPONSE_ELEMENTS_MAX),
         )
         _response_decoders[api_key, version] = decode
-    correlation_id, position = decode_response_header(api_key, version, frame)
-    return correlation_id, decode(frame, position)
+    return decode
 
 
 def encode_request(message: Request, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
@@ -89,6 +99,12 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
     body_bytes = len(first) if len(buffers) == 1 else sum(map(len, buffers))
     buffers[0] = header.pack(header.size - 4 + body_bytes, correlation_id) + first
     return buffers
+
+
+def encode_body(message: Request | Response, version: int) -> bytes:
+    """A request or response without a header, in one piece: not for records."""
+    encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
+    return b"".join(encoder.encode(message))
 
 
 def _compile_encoder(message: type[Request | Response], version: int) -> _Encoder:

@@ -12,6 +12,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from services.logstore.core.coordinator.groups.member import Member
+from services.logstore.core.coordinator.groups.subscription import topics_of_subscription
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
@@ -54,7 +55,6 @@ class Group:
         "state_wall_ms",
         "static_members",
         "step",
-        "subscribed_topics",
         "supported_protocols",
     )
 
@@ -80,8 +80,6 @@ class Group:
         """How many members wait for their join."""
         self.supported_protocols: dict[str, int] = {}
         """How many members support each."""
-        self.subscribed_topics: frozenset[str] | None = None
-        """Of a group of consumers; None: not known."""
         self.is_initial_rebalance = False
         """The first one since the group was empty: members may come in for a while."""
         self.new_member_added = False
@@ -210,6 +208,23 @@ class Group:
             name = member.vote(candidates)
             votes[name] = votes.get(name, 0) + 1
         return max(votes, key=lambda name: votes[name])
+
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """What its consumers subscribe to; None: not known, or it is not a group of consumers."""
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol_name is None:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            subscribed = topics_of_subscription(member.protocols.get(self.protocol_name, b""))
+            if subscribed is None:
+                return None
+            topics |= subscribed
+        return frozenset(topics)
 
     # --- states -------------------------------------------------------------------------------------------------------
 
