@@ -53,7 +53,7 @@ def main() -> None:
     faults = None
     if arguments.faults is not None:
         faults = [Fault[each.strip().upper()] for each in arguments.faults.split(",") if each.strip()]
-    options = Options(arguments.seconds, arguments.steps, faults)
+    options = Options(arguments.seconds, arguments.steps, 60 if arguments.seed is not None else 0, faults)
     if arguments.seeds is not None:
         first, _, last = arguments.seeds.partition("..")
         sys.exit(1 if explore(int(first), int(last or first), options, arguments.processes) else 0)

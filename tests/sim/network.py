@@ -75,6 +75,17 @@ class End:
         if self.is_open:
             self.connection.network.transmit(self, message)
 
+    def deliver(self) -> None:
+        self.connection.network.deliver(self)
+
+    def arrival(self) -> str:
+        """What is about to arrive, for the trace."""
+        connection = self.connection
+        message = self._queue[0][1] if self._queue else None
+        said = "end" if message is None else connection.kind.describe(message)
+        sender = self.other.process.name
+        return f"{sender}>{self.process.name} {connection.kind.name} {connection.connection_id} {said}"
+
     def close(self, reason: str) -> None:
         """The other end is told, after what was sent before."""
         if self.is_open:
@@ -157,7 +168,7 @@ class Network:
             return
         server.process = listener.process
         server.incarnation = listener.incarnation
-        label = f"{server.process.name} accepts {connection.kind.name} {connection.connection_id}"
+        label = f"accepts {connection.kind.name} {connection.connection_id}"
 
         def accept() -> None:
             server.peer = listener.accept(server)
@@ -168,7 +179,7 @@ class Network:
             self._watch_silence(server)
 
     def _plan_end(self, end: End, delay_us: int, reason: str) -> None:
-        label = f"{end.process.name} loses {end.connection.kind.name} {end.connection.connection_id}: {reason}"
+        label = f"loses {end.connection.kind.name} {end.connection.connection_id}: {reason}"
         self._scheduler.plan(delay_us, label, lambda: self._end(end, reason), end.process)
 
     def _end(self, end: End, reason: str) -> None:
@@ -218,21 +229,19 @@ class Network:
         if self._is_cut(target.other.process, target.process):
             return
         target.is_pumping = True
-        due_us, message = target._queue[0]
-        kind = target.connection.kind
-        said = "end" if message is None else kind.describe(message)
-        label = (
-            f"{target.other.process.name}>{target.process.name} {kind.name} {target.connection.connection_id} {said}"
-        )
-        self._scheduler.plan(max(0, due_us - self._scheduler.now_us), label, lambda: self._deliver(target))
+        delay_us = target._queue[0][0] - self._scheduler.now_us
+        self._scheduler.plan(delay_us if delay_us > 0 else 0, target.arrival, target.deliver)
 
-    def _deliver(self, target: End) -> None:
+    def deliver(self, target: End) -> None:
+        """What is first in line arrives."""
         target.is_pumping = False
         if not target.is_open or not target._queue:
             return
         if self._is_cut(target.other.process, target.process):
             return  # Cut while it was on its way: it arrives after the healing.
         _, message = target._queue.popleft()
+        if type(message) is bytes:
+            self._scheduler.fingerprint(message)
         if target.process.paused or target.unread:
             self._leave_unread(target, message)
         else:
@@ -243,7 +252,7 @@ class Network:
         """In the kernel's buffer until the process goes on."""
         target.unread.append(message)
         if len(target.unread) == 1:
-            label = f"{target.process.name} reads {target.connection.kind.name} {target.connection.connection_id}"
+            label = f"reads {target.connection.kind.name} {target.connection.connection_id}"
             self._scheduler.plan(0, label, lambda: self._read(target), target.process)
 
     def _read(self, target: End) -> None:
@@ -335,9 +344,7 @@ class Network:
         if not silent.connection.kind.has_heartbeats or not silent.other.is_open:
             return
         since_us = self._scheduler.now_us
-        label = (
-            f"{silent.other.process.name} listens on {silent.connection.kind.name} {silent.connection.connection_id}"
-        )
+        label = f"listens on {silent.connection.kind.name} {silent.connection.connection_id}"
 
         def listen() -> None:
             cut_since_us = self._cut.get((silent.process.name, silent.other.process.name), self._scheduler.now_us)
@@ -352,12 +359,13 @@ class Network:
 
     def _delay(self, source: Process, target: Process) -> int:
         """Each pair of hosts has a distance of its own; now and then something takes far longer."""
-        random = self._scheduler.random
+        below = self._scheduler.below
         key = (source.name, target.name)
         base_us = self._delay_us.get(key)
         if base_us is None:
-            base_us = self._delay_us[key] = random.randrange(20, 400)
-        delay_us = base_us + random.randrange(1 + base_us)
-        if random.random() < 0.01:
-            delay_us += random.randrange(20 * MS)
-        return delay_us * self.slowness.get(source.name, 1)
+            base_us = self._delay_us[key] = 20 + below(380)
+        chance = self._scheduler.random.random()
+        delay_us = base_us + int(chance * (1 + base_us))
+        if chance < 0.01:
+            delay_us += below(20 * MS)
+        return delay_us * self.slowness.get(source.name, 1) if self.slowness else delay_us

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tests.sim.scheduler import MS, Event, Scheduler
+from tests.sim.scheduler import MS, Event, Label, Scheduler
 
 if TYPE_CHECKING:
     from tests.sim.network import Network
@@ -89,17 +89,19 @@ class Process:
     def wall_ms(self) -> int:
         return WALL_START_MS + self.scheduler.now_us // MS
 
-    def after(self, delay_us: int, label: str, action: Callable[[], None]) -> Event:
+    def after(self, delay_us: int, label: Label, action: Callable[[], None]) -> Event:
         """Plan something that this process does."""
-        return self.scheduler.plan(delay_us, f"{self.name} {label}", action, self)
+        return self.scheduler.plan(delay_us, label, action, self)
 
     def wake_at_ms(self, due_ms: int | None, previous: Event | None) -> Event | None:
         """A turn at `due_ms` of the process's own clock instead of the one planned as `previous`."""
+        now_us = self.scheduler.now_us
+        delay_us = 0 if due_ms is None else max(0, (due_ms - self.now_ms) * MS - now_us % MS)
         if previous is not None:
+            if delay_us > 0 and previous.due_us == now_us + delay_us and not previous.cancelled:
+                return previous
             previous.cancelled = True
-        if due_ms is None:
-            return None
-        return self.after(max(0, (due_ms - self.now_ms) * MS), "wakes", self.turn_soon)
+        return None if due_ms is None else self.after(delay_us, "wakes", self.turn_soon)
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
@@ -107,7 +109,7 @@ class Process:
         """A turn of the event loop: what arrives until then is taken together."""
         if not self._turn_planned:
             self._turn_planned = True
-            self.after(self.scheduler.random.randrange(5, 120), "turn", self._turn)
+            self.after(5 + self.scheduler.below(115), "turn", self._turn)
 
     def _turn(self) -> None:
         self._turn_planned = False

@@ -25,6 +25,7 @@ class Options:
 
     seconds: int = 20
     steps: int | None = None
+    lines_max: int = 0
     faults: list[Fault] | None = None
 
 
@@ -113,7 +114,7 @@ def random_faults(random: Random) -> list[Fault]:
 
 def simulate(seed: int, options: Options | None = None) -> Outcome:
     options = options or Options()
-    scheduler = Scheduler(seed, options.steps or EVENTS_MAX)
+    scheduler = Scheduler(seed, options.steps or EVENTS_MAX, options.lines_max)
     random = scheduler.random
     shape = random_shape(random)
     cluster = Cluster(scheduler, shape)

@@ -88,7 +88,11 @@ def test_a_seed_is_a_run_whatever_the_process() -> None:
 
 
 def test_a_run_ends_where_it_is_told_to() -> None:
-    whole, part, again = simulate(5, Options(2)), simulate(5, Options(2, steps=900)), simulate(5, Options(2, steps=900))
+    whole, part, again = (
+        simulate(5, Options(2)),
+        simulate(5, Options(2, steps=900, lines_max=60)),
+        simulate(5, Options(2, steps=900, lines_max=60)),
+    )
     assert part.events == 900
     assert part.remembered == again.remembered
     assert part.trace == again.trace != whole.trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from barnabas.channel.messages import (
     ExchangeRequest,
@@ -248,10 +249,10 @@ class LogstoreNode(Process):
     def _carry_out(self, effects: list[StorageEffect]) -> None:
         """Each effect is carried out by some worker, some time later; they overtake each other."""
         for effect in effects:
-            delay_us = self.scheduler.random.randrange(10, 400)
+            delay_us = 10 + self.scheduler.below(390)
             if self.scheduler.random.random() < 0.02:
-                delay_us += self.scheduler.random.randrange(30 * MS)
-            self.after(delay_us, f"does {_described(effect)}", lambda effect=effect: self._execute(effect))  # type: ignore[misc]
+                delay_us += self.scheduler.below(30 * MS)
+            self.after(delay_us, partial(_told, "does", effect), partial(self._execute, effect))
 
     def _execute(self, effect: StorageEffect) -> None:
         outcome: bytes | DiskError
@@ -261,8 +262,8 @@ class LogstoreNode(Process):
             outcome = error
         else:
             self._note(effect)
-        delay_us = self.scheduler.random.randrange(5, 100)
-        self.after(delay_us, f"has done {_described(effect)}", lambda: self._report(effect, outcome))
+        delay_us = 5 + self.scheduler.below(95)
+        self.after(delay_us, partial(_told, "has done", effect), partial(self._report, effect, outcome))
 
     def _note(self, effect: StorageEffect) -> None:
         match effect:
@@ -360,11 +361,11 @@ def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
     return opened.topic_id is not None
 
 
-def _described(effect: StorageEffect) -> str:
+def _told(word: str, effect: StorageEffect) -> str:
     match effect:
         case WriteEffect():
-            return f"a write of {effect.byte_count} bytes to {effect.log.directory} up to {effect.end_offset}"
+            return f"{word} a write of {effect.byte_count} bytes to {effect.log.directory} up to {effect.end_offset}"
         case FlushEffect():
-            return f"a flush of {effect.log.directory} up to {effect.upto_offset}"
+            return f"{word} a flush of {effect.log.directory} up to {effect.upto_offset}"
         case _:
-            return type(effect).__name__
+            return f"{word} {type(effect).__name__}"
