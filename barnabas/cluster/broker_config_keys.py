@@ -199,6 +199,44 @@ _KAFKAS: Final = (
         "How long a follower waits after an error before it asks for a partition again.",
         _LOGSTORE,
     ),
+    *[
+        _key(
+            name,
+            _LONG,
+            documentation,
+            _LOGSTORE,
+            validator=between(0),
+            update_mode=UpdateMode.CLUSTER_WIDE,
+        )
+        for name, documentation in (
+            (
+                "leader.replication.throttled.rate",
+                "Bytes a second that a leader sends at most to the followers that topics name as throttled.",
+            ),
+            (
+                "follower.replication.throttled.rate",
+                "Bytes a second that a follower fetches at most of the partitions that topics name as throttled.",
+            ),
+            (
+                "replica.alter.log.dirs.io.max.bytes.per.second",
+                "Bytes a second at which partitions move between log directories at most.",
+            ),
+        )
+    ],
+    _key("replication.quota.window.num", _INT, "Windows that rates of replication are measured over.", _LOGSTORE),
+    _key("replication.quota.window.size.seconds", _INT, "How long each of these windows is.", _LOGSTORE),
+    _key(
+        "alter.log.dirs.replication.quota.window.num",
+        _INT,
+        "Windows that the rate of moves between log directories is measured over.",
+        _LOGSTORE,
+    ),
+    _key(
+        "alter.log.dirs.replication.quota.window.size.seconds",
+        _INT,
+        "How long each of these windows is.",
+        _LOGSTORE,
+    ),
     _key("producer.id.expiration.ms", _INT, "A producer that is silent for so long is forgotten.", _LOGSTORE),
     _key("producer.id.expiration.check.interval.ms", _INT, "How often producers are looked through.", _LOGSTORE),
     _key(

@@ -227,6 +227,33 @@ def test_records_are_deleted_when_every_live_replica_has_deleted_them() -> None:
     assert deleted(host) == (0, 3), "whoever is not there need not be waited for"
 
 
+def test_a_deletion_is_answered_as_soon_as_the_last_replica_has_told_its_new_start() -> None:
+    host = leading_host()
+    host.append(batch(4), leader_epoch=0)
+    followers = [FollowerByHand(host, node_id) for node_id in (2, 3)]
+    for follower in followers:
+        follower.ask(at(4))
+    host.settle()
+    delete_records(host, 3)
+    host.settle()
+    for follower, answers in zip(followers, (0, 1), strict=True):
+        follower.ask(at(4, log_start=3))
+        said = host.settle()
+        assert len([response for out in said for response in out.administration]) == answers, "and no tick has passed"
+
+
+def test_a_deletion_ends_with_its_partition() -> None:
+    host = leading_host()
+    host.append(batch(4), leader_epoch=0)
+    FollowerByHand(host, 2).ask(at(4))
+    FollowerByHand(host, 3).ask(at(4))
+    host.settle()
+    delete_records(host, 3)
+    host.settle()
+    host.stop_replica()
+    assert deleted(host) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
 def test_who_does_not_follow_a_deletion_in_time_makes_it_time_out() -> None:
     host = leading_host()
     host.append(batch(4), leader_epoch=0)
