@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -29,7 +28,6 @@ from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
 
 pytestmark = [pytest.mark.integration, needs_etcd]
 
-Answer = TypeVar("Answer")
 Changes = AsyncGenerator[Snapshot | WatchBatch, None]
 
 
