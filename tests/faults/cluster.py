@@ -98,6 +98,18 @@ class FaultCluster:
         self.wait_until(self.not_ready, START_SECONDS_MAX)
         return time.monotonic() - began
 
+    def repair(self) -> None:
+        """Whatever was done to it is taken back: links heal, what sleeps wakes up, what is dead starts. Raises
+        UnhealthyError."""
+        if self.network is not None:
+            self.network.heal()
+        if self.small_disk is not None:
+            (self.small_disk / "filler").unlink(missing_ok=True)
+        for service in SERVICES:
+            if self.is_alive(service):
+                self.resume(service)
+        self.start()
+
     def start_over(self) -> None:
         """Kill everything, forget all data and start a cluster that knows nothing. Raises UnhealthyError."""
         for service in SERVICES:
@@ -152,6 +164,10 @@ class FaultCluster:
 
     def resume(self, service: str) -> None:
         processes.signal_session(self._identities[service], signal.SIGCONT)
+
+    def processes(self, service: str) -> list[int]:
+        """The pids of the service, its children included."""
+        return processes.session_members(self._identities[service])
 
     def log_path(self, service: str) -> Path:
         return self.layout.directory / "logs" / f"{service}.log"
