@@ -8,6 +8,7 @@ PORT ?=
 LOGSTORES ?=
 SEED ?= 1
 SEEDS ?=
+HOURS ?= 1
 PAIRS ?= 5
 FUZZ_SECONDS ?= 60
 FUZZ_TARGET ?=
@@ -16,13 +17,13 @@ IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim mutants crash crash-mutants crash-loop fuzz etcd integration bench peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz etcd integration bench peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim),"
+	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim), HOURS=200 (sim-explore),"
 	@echo "          PAIRS=5 (bench), FUZZ_SECONDS=600 FUZZ_TARGET=requests (fuzz), IMAGE=barnabas BASE=python:3.12-slim (image)"
 
 setup: ## Make .venv with everything to work on Barnabas
@@ -73,6 +74,9 @@ unit: setup ## Unit and property tests, scenarios, a short simulation
 sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1..50 runs many
 	@echo "== simulation"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
+
+sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/simulation-ledger.md
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS)
 
 mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
 	@$(BIN)/python -m tests.sim.mutants
