@@ -4,30 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas.cluster.keys import PartitionRecord
+from services.logstore.core.partition import Partition
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Behaviour, Producer
-from tests.sim.cluster import Cluster, Shape
+from tests.sim.cluster import Cluster
 from tests.sim.history import PartitionHistory
+from tests.sim.nodes.logstore import LogstoreNode
+from tests.sim.process import Process
 from tests.sim.scheduler import MS, SECOND, Scheduler
+from tests.sim.topology import MIN_ISR, REPLICA_LAG_MS_MAX, Shape, TopicShape
 
 TOPIC = "orders"
 
 
 class Scene:
-    """One partition, `orders-0`; a producer that speaks when told to, and a consumer that polls all the time."""
+    """One partition, `orders-0`, of which every logstore has a replica; a producer that speaks when told to, and a
+    consumer that polls all the time.
+    """
 
     def __init__(
-        self, *, acks: int = -1, idempotent: bool = True, logstores: int = 1, follower_lag_ms: int = 0
+        self,
+        *,
+        acks: int = -1,
+        idempotent: bool = True,
+        logstores: int = 3,
+        configs: dict[str, str] | None = None,
+        replica_lag_ms_max: int = REPLICA_LAG_MS_MAX,
     ) -> None:
+        """`configs` are the topic's own; unless told two replicas have to be in sync, where there are two."""
+        if configs is None:
+            configs = {MIN_ISR: str(min(logstores, 2))}
         shape = Shape(
             logstores=logstores,
             gateways=2,
             purgatories=1,
             controllers=2,
-            topics={TOPIC: 1},
+            topics={TOPIC: TopicShape(1, logstores, configs)},
             producers=[Behaviour(idempotent, acks, version=9, interval_us=SECOND, records_max=1)],
             consumers=[Taste(version=12, max_wait_ms=500, min_bytes=1, isolation_level=0)],
-            follower_lag_us_max=follower_lag_ms * MS,
+            replica_lag_ms_max=replica_lag_ms_max,
         )
         self.cluster = Cluster(Scheduler(seed=1), shape)
         self.producer: Producer = self.cluster.producers[0]
@@ -42,6 +58,46 @@ class Scene:
         self.until(lambda: self.producer.is_ready or not self.producer.behaviour.idempotent, "the producer is ready")
         self.wait(1_000)
         return self
+
+    # --- who is what -------------------------------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> LogstoreNode:
+        """Whoever etcd has for it."""
+        record = self.record
+        return self.cluster.logstores[record.leader - 1]
+
+    @property
+    def followers(self) -> list[LogstoreNode]:
+        return [each for each in self.cluster.logstores if each is not self.leader]
+
+    @property
+    def record(self) -> PartitionRecord:
+        """The partition in etcd."""
+        return self.cluster.promises.elections.current[self.producer.topic_ids[TOPIC], 0]
+
+    @property
+    def in_sync(self) -> list[LogstoreNode]:
+        return [self.cluster.logstores[node_id - 1] for node_id in self.record.in_sync_replicas]
+
+    def partition_at(self, node: LogstoreNode) -> Partition:
+        (partition,) = node.partitions
+        return partition
+
+    def slow_down(self, follower: LogstoreNode, delay_ms: int) -> None:
+        """What it says to the leader takes so long from now on, or about twice that."""
+        self.cluster.network.set_delay(follower.name, self.leader.name, delay_ms * MS)
+
+    def cut_off(self, node: LogstoreNode, *others: Process) -> None:
+        """Nothing passes between a logstore and these; all logstores unless told."""
+        for other in others or [each for each in self.cluster.logstores if each is not node]:
+            self.cluster.network.cut(node.name, other.name)
+            self.cluster.network.cut(other.name, node.name)
+
+    def reconnect(self) -> None:
+        self.cluster.network.heal_all()
+
+    # --- what happens ------------------------------------------------------------------------------------------------
 
     def produce(self, *values: str) -> None:
         self.producer.produce(TOPIC, 0, [value.encode() for value in values])

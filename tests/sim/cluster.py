@@ -8,14 +8,12 @@ partition takes a write, everything acknowledged is read back, and nothing is le
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from tests.sim.clients.admin import Admin
 from tests.sim.clients.client import Client
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Behaviour, Producer
 from tests.sim.faults import Faults
-from tests.sim.follower_stand_in import FollowerStandIn
 from tests.sim.history import History, name
 from tests.sim.invariants import Invariants
 from tests.sim.network import Network
@@ -25,35 +23,12 @@ from tests.sim.nodes.gateway import GatewayNode
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.nodes.purgatory import PurgatoryNode
 from tests.sim.process import Process
+from tests.sim.promises import Promises
 from tests.sim.scheduler import SECOND, InvariantViolation, Scheduler
+from tests.sim.topology import Shape
+from tests.sim.transitions import Transitions
 
 SETTLE_US_MAX = 60 * SECOND
-
-
-@dataclass(slots=True)
-class Shape:
-    """What a cluster consists of, and who works with it."""
-
-    logstores: int = 2
-    gateways: int = 2
-    purgatories: int = 2
-    controllers: int = 2
-    topics: dict[str, int] = field(default_factory=lambda: {"orders": 2, "payments": 1})
-    topic_configs: dict[str, str] = field(default_factory=dict)
-    producers: list[Behaviour] = field(default_factory=list)
-    consumers: list[Taste] = field(default_factory=list)
-    encode: bool = False
-    # 0: nobody follows, and every append is committed at once.
-    follower_lag_us_max: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
-            f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
-            f"follower lag up to {self.follower_lag_us_max / 1000:g} ms, {'encoded' if self.encode else 'by reference'}"
-            f"{', flushed' if self.topic_configs.get('flush.messages') == '1' else ''}"
-            f"{', compacted' if self.topic_configs.get('cleanup.policy') == 'compact' else ''}"
-        )
 
 
 class Cluster:
@@ -62,23 +37,28 @@ class Cluster:
         self.scheduler = scheduler
         self.network = network = Network(scheduler, shape.encode)
         self.history = History()
-        self.invariants = Invariants(self.history)
+        self.promises = Promises(self.history)
+        self.invariants = Invariants(self.promises)
+        self.transitions = Transitions()
         self.etcd = EtcdNode(scheduler, network)
         self.controllers = [
             ControllerNode(f"controller-{each}", scheduler, network) for each in range(shape.controllers)
         ]
-        self.logstores = [LogstoreNode(each + 1, scheduler, network) for each in range(shape.logstores)]
+        self.logstores = [
+            LogstoreNode(each + 1, scheduler, network, self.promises, shape.replica_lag_ms_max)
+            for each in range(shape.logstores)
+        ]
         self.purgatories = [PurgatoryNode(f"purgatory-{each}", scheduler, network) for each in range(shape.purgatories)]
         self.gateways = [GatewayNode(f"gateway-{each}", scheduler, network) for each in range(shape.gateways)]
         addresses = [each.address for each in self.gateways]
         common = (scheduler, network, addresses, self.history)
-        self.admin = Admin("admin", *common, shape.topics, shape.topic_configs)
+        topics = shape.partition_counts
+        self.admin = Admin("admin", *common, shape.topics)
         self.producers = [
-            Producer(f"producer-{index}", *common, shape.topics, behaviour)
-            for index, behaviour in enumerate(shape.producers)
+            Producer(f"producer-{index}", *common, topics, behaviour) for index, behaviour in enumerate(shape.producers)
         ]
         self.consumers = [
-            Consumer(f"consumer-{index}", *common, shape.topics, taste) for index, taste in enumerate(shape.consumers)
+            Consumer(f"consumer-{index}", *common, topics, taste) for index, taste in enumerate(shape.consumers)
         ]
         self._addresses = addresses
         self._watch()
@@ -93,17 +73,16 @@ class Cluster:
         return [self.etcd, *self.controllers, *self.logstores, *self.purgatories, *self.gateways, *self.clients]
 
     def _watch(self) -> None:
-        follower = FollowerStandIn(self.shape.follower_lag_us_max) if self.shape.follower_lag_us_max else None
+        self.history.committed_at = lambda partition, offset: self.promises.of(partition).book.value_at(offset)
+        self.etcd.changed = self.promises.elections.etcd_changed
 
         def logstore_turned(node: LogstoreNode) -> None:
-            if follower is not None:
-                follower.follow(node)
             self.invariants.logstore_turned(node)
+            self.transitions.logstore_turned(node)
 
         for logstore in self.logstores:
             logstore.turned = logstore_turned
-            logstore.opened = self.invariants.restarted
-            logstore.flushed = self.invariants.flushed_upto
+            logstore.opened = self.transitions.logstore_started
         for purgatory in self.purgatories:
             purgatory.parked = self.invariants.parked
             purgatory.completed = self.invariants.completed
@@ -130,7 +109,7 @@ class Cluster:
 
     def lose_power(self, node: LogstoreNode) -> None:
         """A power cut at the machine of a logstore."""
-        self.invariants.power_lost(node)
+        self.promises.power_lost(node)
         node.lose_power()
 
     def settle(self, faults: Faults | None = None) -> None:
@@ -157,12 +136,12 @@ class Cluster:
     def _check_that_all_partitions_take_writes(self) -> None:
         behaviour = Behaviour(idempotent=True, acks=-1, version=9, interval_us=SECOND, records_max=1)
         probe = Producer(
-            "probe", self.scheduler, self.network, self._addresses, self.history, self.shape.topics, behaviour
+            "probe", self.scheduler, self.network, self._addresses, self.history, self.shape.partition_counts, behaviour
         )
         probe.is_stopping = True
         probe.start()
         self.wait_until(lambda: probe.is_ready, "a new producer is served")
-        for topic, count in self.shape.topics.items():
+        for topic, count in self.shape.partition_counts.items():
             for partition in range(count):
                 probe.produce(topic, partition, [f"probe {topic} {partition}".encode()])
         self.wait_until(lambda: not probe.has_open_batches, "every partition takes a write")
@@ -175,7 +154,7 @@ class Cluster:
             self.network,
             self._addresses,
             self.history,
-            self.shape.topics,
+            self.shape.partition_counts,
             Taste(12, 100, 1, 0, uses_sessions=self.scheduler.random.random() < 0.5),
         )
         reader.start()

@@ -1,13 +1,17 @@
 """What clients have been told, and what must be true of it for ever.
 
 Every value is sent once by one producer and names it, so that a value tells its whole story. A partition is its
-topic's id and its number. Offsets at or above `trusted_below` are no promise any more: a machine lost its power
-before they were flushed, in a topic of one replica.
+topic's id and its number. What a client is told as committed (an acknowledgement of acks=all, whatever a consumer
+reads) has to be in the book of what is committed, there and with that value; an acknowledgement of a leader alone
+promises something only where it is.
+
+Of each operation the history says what Jepsen's does: ok; fail, where it has provably changed nothing; or info, where
+nobody can know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.sim.scheduler import InvariantViolation
@@ -25,7 +29,9 @@ class PartitionHistory:
     """By offset: what a consumer has seen there."""
     offset_of: dict[bytes, int] = field(default_factory=dict)
     """By value: the one place where it has been seen, by whomever."""
-    trusted_below: int = 1 << 63
+    lost: dict[tuple[int, bytes], None] = field(default_factory=dict)
+    """Offset and value: committed once, and gone by an election or a loss of power that may cost records."""
+    lost_values: dict[bytes, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -34,6 +40,8 @@ class Counts:
     acked: int = 0
     failed: int = 0
     unknown: int = 0
+    operations: int = 0
+    """Requests that were answered: produces, and fetches that brought records."""
     fetches: int = 0
     consumed: int = 0
     admin: int = 0
@@ -53,7 +61,8 @@ class History:
         # Certainly not written: the leader said so.
         self.refused: dict[bytes, str] = {}
         self.counts = Counts()
-        self.on_acknowledged: Callable[[Partition, int, int], None] = lambda partition, offset, acks: None
+        # What is committed at an offset, by those who see everything.
+        self.committed_at: Callable[[Partition, int], bytes | None] = lambda partition, offset: None
 
     def of(self, partition: Partition) -> PartitionHistory:
         return self.partitions.setdefault(partition, PartitionHistory())
@@ -67,25 +76,31 @@ class History:
         self.counts.acked += 1
         history = self.of(partition)
         if offset < 0:
-            history.acked_without_offset[value] = None
+            if value not in history.lost_values:
+                history.acked_without_offset[value] = None
             return
-        if offset >= history.trusted_below:
+        if (offset, value) in history.lost:
             return
-        known = history.acked.get(offset)
-        if known is not None and known != value:
-            raise InvariantViolation(f"{name(partition)} offset {offset} was given to {known!r} and to {value!r}")
+        committed = self.committed_at(partition, offset)
+        if committed != value:
+            if acks == -1:
+                raise InvariantViolation(
+                    f"I8: {name(partition)} offset {offset} is acknowledged as {value!r}, committed is {committed!r}"
+                )
+            return
         history.acked[offset] = value
-        self.on_acknowledged(partition, offset, acks)
         self._seen(partition, offset, value)
 
     def consumed(self, partition: Partition, offset: int, value: bytes) -> None:
         self.counts.consumed += 1
         history = self.of(partition)
-        if offset >= history.trusted_below:
+        if (offset, value) in history.lost:
             return
-        known = history.consumed.get(offset)
-        if known is not None and known != value:
-            raise InvariantViolation(f"{name(partition)} offset {offset} was read as {known!r}, and now as {value!r}")
+        committed = self.committed_at(partition, offset)
+        if committed != value:
+            raise InvariantViolation(
+                f"I9: {name(partition)} offset {offset} was read as {value!r}, committed is {committed!r}"
+            )
         history.consumed[offset] = value
         self._seen(partition, offset, value)
 
@@ -113,20 +128,22 @@ class History:
             if value in history.offset_of:
                 raise InvariantViolation(f"{value!r} is written, yet {why}")
 
-    def power_lost(self, partition: Partition, flushed_offset: int) -> None:
-        """At the only replica: what was not flushed may be gone, and its offsets be given anew."""
+    def lost(self, partition: Partition, pairs: Iterable[tuple[int, bytes]]) -> None:
+        """Offsets and values that are committed no more, and need not be: who hears of them late is not wrong."""
         history = self.of(partition)
-        history.trusted_below = min(history.trusted_below, flushed_offset)
-        for table in (history.acked, history.consumed):
-            for offset in [each for each in table if each >= flushed_offset]:
-                del table[offset]
-        for value in [each for each, offset in history.offset_of.items() if offset >= flushed_offset]:
-            del history.offset_of[value]
-        history.acked_without_offset.clear()
+        for offset, value in pairs:
+            history.lost[offset, value] = None
+            history.lost_values[value] = None
+            history.acked_without_offset.pop(value, None)
+            for table in (history.acked, history.consumed):
+                if table.get(offset) == value:
+                    del table[offset]
+            if history.offset_of.get(value) == offset:
+                del history.offset_of[value]
 
-    def is_trusted(self, partition: Partition) -> bool:
-        """No power was lost with records that are promised."""
-        return self.of(partition).trusted_below == 1 << 63
+    def has_lost(self, partition: Partition) -> bool:
+        """Something committed went: offsets may have gone back."""
+        return bool(self.of(partition).lost)
 
 
 def name(partition: Partition) -> str:

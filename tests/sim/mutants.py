@@ -302,7 +302,7 @@ def hunt(mutant: str) -> Verdict:
     for seed in range(1, SEEDS_MAX + 1):
         outcome = simulate(seed, Options(seconds=SECONDS, faults=faults))
         if outcome.failure:
-            return Verdict(mutant, seed, outcome.failure, time.process_time() - began)
+            return Verdict(mutant, seed, str(outcome.failure), time.process_time() - began)
     return Verdict(mutant, None, "", time.process_time() - began)
 
 

@@ -190,6 +190,7 @@ class Consumer(Client):
             raise InvariantViolation(f"{self.name}: a whole fetch failed with {ErrorCode(response.error_code).name}")
         has_failed = False
         names = {topic_id: topic for topic, topic_id in self.topic_ids.items()}
+        self.history.counts.operations += any(each.records for topic in response.responses for each in topic.partitions)
         for topic in response.responses:
             topic_name = topic.topic or names[topic.topic_id]
             for partition in topic.partitions:
@@ -207,7 +208,7 @@ class Consumer(Client):
             return
         key = (topic, partition.partition_index)
         history_key = (self.topic_ids[topic], partition.partition_index)
-        if self.history.is_trusted(history_key):
+        if not self.history.has_lost(history_key):
             raise InvariantViolation(f"{self.name}: {name(history_key)} has no offset {self.positions[key]} any more")
         del self.positions[key]
 

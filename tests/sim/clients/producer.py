@@ -217,7 +217,7 @@ class Producer(Client):
             if response is None or response.topics[0].partitions[0].error_code:
                 return
             end = response.topics[0].partitions[0].offset
-            if 0 <= end <= batch.acked_offset and self.history.is_trusted(partition):
+            if 0 <= end <= batch.acked_offset and not self.history.has_lost(partition):
                 raise InvariantViolation(
                     f"{self.name}: {name(partition)} ends at {end} for a request behind offset {batch.acked_offset}"
                 )
@@ -236,6 +236,7 @@ class Producer(Client):
         if response is None:
             self._unknown(batch)
             return
+        self.history.counts.operations += 1
         answer = response.responses[0].partition_responses[0]
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:

@@ -22,6 +22,7 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
+from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
 from tests.sim.links import Link
 from tests.sim.network import End
@@ -32,6 +33,8 @@ from tests.sim.protocols import CONTROL, Call, Return, Subscribe
 from tests.sim.scheduler import Event
 
 DEFAULT_PARTITIONS = 2
+DEFAULT_REPLICATION_FACTOR = 3
+LEADER_IMBALANCE_CHECK_MS = 10_000
 
 
 class ControllerNode(Process):
@@ -48,10 +51,11 @@ class ControllerNode(Process):
         self.core = Controller(
             keys=self._etcd.keys,
             registration=record,
-            defaults=TopicDefaults(DEFAULT_PARTITIONS, 1),
+            defaults=TopicDefaults(DEFAULT_PARTITIONS, DEFAULT_REPLICATION_FACTOR),
             new_topic_id=lambda: random.randbytes(16),
             new_cluster_id=lambda: urlsafe_b64encode(random.randbytes(16)).decode().rstrip("="),
             wall_ms=lambda: self.wall_ms,
+            settings=ElectionSettings(leader_imbalance_check_interval_ms=LEADER_IMBALANCE_CHECK_MS),
         )
         self._links: dict[tuple[int, int], Link] = {}
         self._ends: dict[int, End] = {}

@@ -68,11 +68,12 @@ class Changed:
 
 
 class EtcdNode(Process):
-    """What it has answered survives everything that happens to it here."""
+    """What it has answered survives everything that happens to it here. `changed` is called before anybody is told."""
 
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
         super().__init__("etcd", scheduler, network)
         self.model = EtcdModel()
+        self.changed: Callable[[EtcdModel], None] = lambda model: None
         self._sessions: dict[int, _Session] = {}
         self._last_session_id = 0
 
@@ -127,6 +128,7 @@ class EtcdNode(Process):
         return True
 
     def publish(self) -> None:
+        self.changed(self.model)
         for session in list(self._sessions.values()):
             session.publish()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from barnabas.channel.messages import (
     ExchangeRequest,
@@ -14,15 +15,28 @@ from barnabas.channel.messages import (
 )
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.keys import LogstoreRegistration, Role
-from barnabas.cluster.messages import AlterPartitionResponse, ControlRequest, ControlResponse, MembershipResponse
+from barnabas.cluster.messages import (
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlRequest,
+    ControlResponse,
+    MembershipResponse,
+)
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutgoing
+from services.logstore.core.replication.replication import ReplicationConfig
 from services.logstore.core.storage.compaction.orders import PassOutcome
-from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect, execute
+from services.logstore.core.storage.effects import (
+    FlushEffect,
+    StorageEffect,
+    TruncateEffect,
+    WriteEffect,
+    execute,
+)
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel
@@ -34,30 +48,60 @@ from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
 from tests.sim.protocols import REPLICATE
+from tests.sim.replica_logs import Batch
 from tests.sim.scheduler import MS, Scheduler
 
 DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
+HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
 
 
-class LogstoreNode(Process):
-    """`turned` is called after every turn, `opened` after a start, `flushed` when a flush has reached an offset."""
+class DiskWatcher(Protocol):
+    """Who looks on as a logstore's logs change."""
 
-    def __init__(self, node_id: int, scheduler: Scheduler, network: Network) -> None:
+    def opened(self, node: LogstoreNode) -> None:
+        """A process has opened them."""
+
+    def writing(self, node: LogstoreNode, partition: Partition, data: bytes) -> list[Batch]:
+        """Before a write, whatever becomes of it."""
+
+    def wrote(self, node: LogstoreNode, partition: Partition, batches: list[Batch]) -> None:
+        """It is done."""
+
+    def cut(self, node: LogstoreNode, partition: Partition, end: int, *, begins_anew: bool) -> None:
+        """A log ends at `end` from now on; or it begins there, empty."""
+
+    def flushed(self, node: LogstoreNode, partition: Partition, offset: int) -> None:
+        """Everything below `offset` survives a loss of power."""
+
+
+class LogstoreNode(Process):
+    """`turned` is called after every turn, `opened` after a start."""
+
+    def __init__(
+        self,
+        node_id: int,
+        scheduler: Scheduler,
+        network: Network,
+        disk_watcher: DiskWatcher,
+        replica_lag_ms_max: int,
+    ) -> None:
         super().__init__(f"logstore-{node_id}", scheduler, network)
         self.node_id = node_id
+        self._disk_watcher = disk_watcher
+        self._replication = ReplicationConfig(replica_lag_ms_max)
         self.disk = DiskModel()
         self.core: LogstoreCore | None = None
         self.turned: Callable[[LogstoreNode], None] = lambda node: None
         self.opened: Callable[[LogstoreNode], None] = lambda node: None
-        self.flushed: Callable[[Partition, int], None] = lambda partition, offset: None
-        # What a write that has been carried out has put into each log: offsets below it are in the page cache.
-        self.written: dict[PartitionLog, int] = {}
         self.passes = 0
         """Logs cleaned, so far."""
         self.is_stopping = False
+        self._has_handed_over = False
         self._is_closing = False
+        self._shutdown_call_id = 0
+        self._broker_epoch: int | None = None
         self._boots = 0
         self._ends: dict[int, End] = {}
         self._last_stream_id = 0
@@ -73,7 +117,7 @@ class LogstoreNode(Process):
 
     def boot(self) -> None:
         self.etcd = EtcdClient(self)
-        self.membership = Membership(self, self.etcd, Role.LOGSTORE, str(self.node_id), None, self._partition_altered)
+        self.membership = Membership(self, self.etcd, Role.LOGSTORE, str(self.node_id), None, self._answered)
         self.etcd.when_present(self.etcd.keys.cluster, self._open)
 
     def _open(self, cluster_record: bytes) -> None:
@@ -90,10 +134,12 @@ class LogstoreNode(Process):
         )
         assert isinstance(directory, LogDirectory), directory
         loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
-        config = LogstoreConfig(self.node_id, cluster_id, cleaner_backoff_ms=CLEANER_BACKOFF_MS)
+        config = LogstoreConfig(
+            self.node_id, cluster_id, cleaner_backoff_ms=CLEANER_BACKOFF_MS, replication=self._replication
+        )
         self._cleaner = CleanerNode(self)
         self.core = LogstoreCore(config, [directory], loaded, CODECS)
-        self.written = {opened.opened.log: opened.opened.log.log_end_offset for opened in loaded}
+        self._disk_watcher.opened(self)
         self.opened(self)
         self.network.listen(f"{self.name}:control", self, self._accept_control)
         self._tick()
@@ -120,17 +166,33 @@ class LogstoreNode(Process):
 
     def _registered(self, broker_epoch: int) -> None:
         if self.core is not None:
+            self._broker_epoch = broker_epoch
             self.core.on_registered(broker_epoch)
             self.network.listen(f"{self.name}:data", self, self._accept)
             self.turn_soon()
 
     def terminate(self) -> None:
-        """SIGTERM: appends are refused, what is begun is finished, everything is flushed, then it leaves."""
+        """SIGTERM: others are to lead; then appends are refused, what is begun is finished, everything is flushed, and
+        it leaves.
+        """
         assert self.core is not None
         self.scheduler.note(f"{self.name} is told to stop")
         self.is_stopping = True
-        self.core.begin_stopping()
-        self.turn_soon()
+        if self._broker_epoch is None:
+            self._begin_stopping()
+            return
+        self._last_call_id += 1
+        self._shutdown_call_id = self._last_call_id
+        request = ControlledShutdownRequest(self.node_id, self._broker_epoch)
+        self.membership.call(self._last_call_id, request, HAND_OVER_MS_MAX)
+        self.after(HAND_OVER_MS_MAX * MS, "hands over no longer", self._begin_stopping)
+
+    def _begin_stopping(self) -> None:
+        if not self._has_handed_over:
+            self._has_handed_over = True
+            assert self.core is not None
+            self.core.begin_stopping()
+            self.turn_soon()
 
     def _stop_when_idle(self, core: LogstoreCore) -> None:
         if not core.is_idle:
@@ -145,7 +207,9 @@ class LogstoreNode(Process):
 
     def died(self) -> None:
         self.core = None
-        self.is_stopping = self._is_closing = False
+        self.is_stopping = self._has_handed_over = self._is_closing = False
+        self._shutdown_call_id = 0
+        self._broker_epoch = None
         self._ends.clear()
         self._links.clear()
 
@@ -211,7 +275,7 @@ class LogstoreNode(Process):
         self.turned(self)
         if core.has_work:
             self.turn_soon()
-        elif self.is_stopping:
+        elif self._has_handed_over:
             self._stop_when_idle(core)
 
     def _replicate(self, outgoing: ReplicationOutgoing) -> None:
@@ -232,7 +296,10 @@ class LogstoreNode(Process):
         for problem in outgoing.problems:
             self.scheduler.note(f"{self.name} can't follow: {problem}")
 
-    def _partition_altered(self, call_id: int, answer: MembershipResponse | None) -> None:
+    def _answered(self, call_id: int, answer: MembershipResponse | None) -> None:
+        if call_id == self._shutdown_call_id:
+            self._begin_stopping()
+            return
         assert answer is None or isinstance(answer, AlterPartitionResponse)
         if self.core is not None:
             self.core.on_alter_partition(answer)
@@ -256,25 +323,43 @@ class LogstoreNode(Process):
 
     def _execute(self, effect: StorageEffect) -> None:
         outcome: bytes | DiskError
+        written = self._begins(effect) if isinstance(effect, WriteEffect) else None
         try:
             outcome = execute(self.disk, effect)
         except DiskError as error:
             outcome = error
         else:
-            self._note(effect)
+            self._note(effect, written)
         delay_us = 5 + self.scheduler.below(95)
         self.after(delay_us, partial(_told, "has done", effect), partial(self._report, effect, outcome))
 
-    def _note(self, effect: StorageEffect) -> None:
+    def _begins(self, effect: WriteEffect) -> list[Batch] | None:
+        partition = self._partition_of(effect.log)
+        if partition is None:
+            return None
+        return self._disk_watcher.writing(self, partition, b"".join(map(bytes, effect.buffers)))
+
+    def _note(self, effect: StorageEffect, written: list[Batch] | None) -> None:
         match effect:
-            case WriteEffect(log=log, end_offset=end_offset):
-                self.written[log] = max(self.written.get(log, 0), end_offset)
-                if effect.flush is not None:
-                    self._note(effect.flush)
+            case WriteEffect(log=log, flush=flush):
+                partition = self._partition_of(log)
+                if partition is not None and written is not None:
+                    self._disk_watcher.wrote(self, partition, written)
+                if flush is not None:
+                    self._note(flush, None)
             case FlushEffect(log=log, upto_offset=upto_offset):
-                for partition in self.partitions:
-                    if partition.log is log:
-                        self.flushed(partition, upto_offset)
+                partition = self._partition_of(log)
+                if partition is not None:
+                    self._disk_watcher.flushed(self, partition, upto_offset)
+            case TruncateEffect(log=log, opened=opened):
+                partition = self._partition_of(log)
+                if partition is not None and opened is not None:
+                    begins_anew = opened.segments.byte_count == 0
+                    self._disk_watcher.cut(self, partition, opened.next_offset, begins_anew=begins_anew)
+
+    def _partition_of(self, log: PartitionLog) -> Partition | None:
+        """Nobody's, once the topic is gone."""
+        return next((partition for partition in self.partitions if partition.log is log), None)
 
     def _report(self, effect: StorageEffect, outcome: bytes | DiskError) -> None:
         assert self.core is not None
