@@ -190,6 +190,16 @@ _KAFKAS: Final = (
         "A follower that has not had everything for so long leaves the ISR.",
         _LOGSTORE,
     ),
+    _key(
+        "replica.selector.class",
+        _STRING,
+        "Whether consumers that say where they are (client.rack) are told of a replica nearer to them.",
+        _LOGSTORE,
+        choices=(
+            "org.apache.kafka.common.replica.LeaderSelector",
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        ),
+    ),
     _key("replica.fetch.max.bytes", _INT, "Bytes of records of one partition in an answer to a follower.", _LOGSTORE),
     _key("replica.fetch.response.max.bytes", _INT, "Bytes of records in an answer to a follower.", _LOGSTORE),
     _key("replica.fetch.wait.max.ms", _INT, "How long a leader may wait for something to tell.", _LOGSTORE),

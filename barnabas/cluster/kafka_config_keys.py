@@ -145,7 +145,7 @@ _UNSUPPORTED: Final = {
     "there is no JVM, hence no class to load": """
         alter.config.policy.class.name authorizer.class.name client.quota.callback.class config.providers
         create.topic.policy.class.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
-        metric.reporters principal.builder.class replica.selector.class security.providers
+        metric.reporters principal.builder.class security.providers
     """,
     "there is no tiered storage": """
         log.local.retention.bytes log.local.retention.ms

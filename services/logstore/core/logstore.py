@@ -142,7 +142,7 @@ class LogstoreCore:
             self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
         )
         self._appends = Appends(self._replicas, self._housekeeping, self._outbox, codecs, self._replication.wrote)
-        self._reads = Reads(self._replicas, self._outbox)
+        self._reads = Reads(self._replicas, self._outbox, config.replica_selector)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         self._control = Control(
             self._replicas,

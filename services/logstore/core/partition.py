@@ -236,12 +236,26 @@ class Partition:
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Whether a reader may be answered: KIP-320, where -1 says nothing, then leadership."""
+        if self.leading and current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+            return ErrorCode.NONE
+        return self._check_epoch(current_leader_epoch) or ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def check_follower_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """The same of a consumer that reads from any replica (KIP-392). Not while its log is being cut: what lies below
+        the high watermark may be on its way out of the log, too.
+        """
+        is_served = not self.is_stopped and self.leader_epoch != NO_EPOCH and not self.log.truncation.is_begun
+        return self._check_epoch(current_leader_epoch) or (
+            ErrorCode.NONE if is_served else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+
+    def _check_epoch(self, current_leader_epoch: int) -> ErrorCode:
         if not self.online:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             fenced = current_leader_epoch < self.leader_epoch
             return ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return ErrorCode.NONE if self.leading else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
 
     # --- what others see ---------------------------------------------------------------------------------------------
 
@@ -249,6 +263,8 @@ class Partition:
         """For watchers and StateQuery. The byte position only grows within one leader epoch."""
         if not self.online:
             return PartitionState(self.topic_id, self.partition, leader_epoch=self.leader_epoch)
+        if self.is_stopped:
+            return PartitionState(self.topic_id, self.partition, online=True)
         return PartitionState(
             topic_id=self.topic_id,
             partition=self.partition,

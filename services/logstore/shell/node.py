@@ -181,6 +181,7 @@ class LogstoreNode:
             recovery_point_checkpoint_interval_ms=settings.log_flush_offset_checkpoint_interval_ms,
             log_start_checkpoint_interval_ms=settings.log_flush_start_offset_checkpoint_interval_ms,
             replication=settings.replication(),
+            replica_selector=settings.replica_selector(),
             cleaner_is_enabled=settings.log_cleaner_enable,
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
         )

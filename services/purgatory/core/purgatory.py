@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import assert_never, cast
+from typing import cast
 
 from barnabas.channel.messages import Completion, Outcome, ParkFetch, ParkProduce, PartitionState, WatchedPartition
 from barnabas.cluster.image import ClusterImage
@@ -191,16 +191,12 @@ class PurgatoryCore:
     def _look_at(self, watch: PartitionWatch, log_start_moved: bool) -> None:
         """The state of `watch` is new: end what it ends, touch nothing else."""
         for (leader_epoch, measure), heap in list(watch.heaps.items()):
-            standing = watch.standing(leader_epoch)
-            match standing:
-                case Standing.UNKNOWN:
-                    continue
-                case Standing.LEADING:
-                    reached = heap.pop_reached(watch.value(measure))
-                case Standing.ENDED | Standing.OFFLINE:
-                    reached = heap.pop_all()
-                case _:
-                    assert_never(standing)
+            if watch.standing(leader_epoch) is Standing.UNKNOWN:
+                continue
+            if watch.may_wait(leader_epoch, measure):
+                reached = heap.pop_reached(watch.value(measure))
+            else:
+                reached = heap.pop_all()
             for wait in reached:
                 self._settle(wait)
             if log_start_moved and measure is not Measure.HIGH_WATERMARK:
