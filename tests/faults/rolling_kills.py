@@ -192,7 +192,7 @@ class RollingKills:
         by_role: dict[str, list[tuple[float, float]]] = {}
         ends_ns = [kill.at_ns for kill in self.kills[1:]] + [time.monotonic_ns()]
         for kill, end_ns in zip(self.kills, ends_ns, strict=True):
-            silence_ms = verdict.silences.longest_around_ms(kill.at_ns, end_ns)
+            silence_ms = verdict.silences.longest_of_any_ms(kill.at_ns, end_ns)
             by_role.setdefault(kill.victim.role, []).append((silence_ms, kill.repaired_seconds))
         yield "| killed | times | no write acknowledged for, ms: max | median | back in, s: max | median |"
         yield "|---|---|---|---|---|---|"

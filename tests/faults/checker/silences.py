@@ -25,15 +25,9 @@ class Silences:
         within = [from_ns, *times[bisect_left(times, from_ns) : bisect_right(times, to_ns)], to_ns]
         return max(later - earlier for earlier, later in pairwise(within)) / 1e6
 
-    def longest_around_ms(self, from_ns: int, to_ns: int) -> float:
-        """Of any partition, the longest silence that began between the two times, to its end even after them."""
-        longest = 0
-        for times in self.acknowledged_ns.values():
-            at = max(bisect_left(times, from_ns) - 1, 0)
-            while at + 1 < len(times) and times[at] < to_ns:
-                longest = max(longest, times[at + 1] - max(times[at], from_ns))
-                at += 1
-        return longest / 1e6
+    def longest_of_any_ms(self, from_ns: int, to_ns: int) -> float:
+        """Of the partitions that were written to."""
+        return max((self.longest_ms(partition, from_ns, to_ns) for partition in self.sent_ns), default=0.0)
 
     def whole_ms(self) -> dict[int, float]:
         """By partition, over the time in which records were sent to it; acknowledgements after that count too."""
