@@ -5,15 +5,17 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from tests.faults.cells import Cell, Need
 from tests.faults.checker.check import check
 from tests.faults.checker.verdict import Verdict
 from tests.faults.cluster import FaultCluster, UnhealthyError
-from tests.faults.history import read
+from tests.faults.history import Operation, Type, read
 from tests.faults.injections.disks import has_compiler
 from tests.faults.stage import SETTLE_SECONDS_MAX, Injection, Stage
 from tests.faults.topics import RefusedError, create_topic, delete_topic, in_sync
@@ -65,9 +67,31 @@ class Outcome:
     def _longest_ms(self, span: Callable[[Injection], tuple[int, int]]) -> float:
         if self.verdict is None:
             return 0.0
-        silences = self.verdict.silences
+        silences = self.verdict.silences.acknowledged_ns.values()
         done = [span(injection) for injection in self.injections if injection.settled_ns]
-        return max((silences.longest_around_ms(*each) for each in done), default=0.0)
+        return max((_longest_begun_ms(times, *each) for each in done for times in silences), default=0.0)
+
+
+def _longest_begun_ms(acknowledged_ns: list[int], from_ns: int, to_ns: int) -> float:
+    """The longest wait for an acknowledgement that began between the two times, to its end even after them.
+
+    One that was under way at `from_ns` counts from there.
+    """
+    longest = 0
+    for earlier, later in pairwise([from_ns, *acknowledged_ns[bisect_left(acknowledged_ns, from_ns) :]]):
+        if earlier >= to_ns:
+            break
+        longest = max(longest, later - earlier)
+    return longest / 1e6
+
+
+def _unread(history: Iterable[Operation]) -> list[str]:
+    """What a final reader did not get: the cluster is whole, so every gateway serves every partition."""
+    return [
+        f"{operation.proc}, partition {operation.partition}: {operation.error}"
+        for operation in history
+        if operation.f == "final" and operation.type is Type.INFO
+    ]
 
 
 class Grid:
@@ -137,7 +161,9 @@ class Grid:
         except (UnhealthyError, RefusedError) as reason:
             outcome.failures.append(f"{outcome.injections[-1].what if outcome.injections else cell.name}: {reason}")
             self._make_whole(outcome)
-        outcome.verdict = check(read(workload.stop()))
+        history = read(workload.stop())
+        outcome.verdict = check(history)
+        outcome.failures += _unread(history)
 
     def _make_whole(self, outcome: Outcome) -> None:
         """Take back whatever a fault that was broken off left behind, so that what was acknowledged can be read."""

@@ -20,7 +20,7 @@ from tests.faults.grid import Outcome
 RESULTS: Final = Path(__file__).with_name("results")
 _IN_LAST_LINE: Final = (Kind.LOST, Kind.DUPLICATED, Kind.REORDERED)
 _HEADER: Final = (
-    "| cell | operations/s | acknowledged | unknown fate | anomalies | failover (goal) | return ms | settled s | faults |\n"
+    "| cell | operations/s | acknowledged | unknown | anomalies | failover (goal) | return ms | settled s | faults |\n"
     "|---|---|---|---|---|---|---|---|---|"
 )
 
