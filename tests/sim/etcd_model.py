@@ -154,6 +154,12 @@ class EtcdModel:
         for lease in [each for each, found in self._leases.items() if found.deadline_ms <= now_ms]:
             self.revoke(lease)
 
+    def renew_all(self, now_ms: int) -> None:
+        """As a new leader does, which can't know who has renewed what; no lease ends while there is none."""
+        self._now_ms = max(now_ms, self._now_ms)
+        for lease in self._leases.values():
+            lease.deadline_ms = self._now_ms + lease.ttl_ms
+
     def next_expiry_ms(self) -> int | None:
         """When the next lease ends, if nobody renews it."""
         return min((each.deadline_ms for each in self._leases.values()), default=None)

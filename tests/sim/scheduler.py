@@ -41,6 +41,10 @@ class StepsUsedUp(Exception):  # noqa: N818 - nothing is wrong
     """The run was to end here."""
 
 
+class ProcessEnds(BaseException):
+    """Raised in the midst of what a process does, where no code of production's can catch it: its life ends there."""
+
+
 class Event:
     """Something planned. `process` is whose doing it is: it does not happen once that process has died."""
 
@@ -132,7 +136,11 @@ class Scheduler:
                 del block[:]
             if self._is_told:
                 self._remember(str(event))
-            event.action()
+            try:
+                event.action()
+            except ProcessEnds:
+                assert process is not None
+                process.interrupted()
             return True
         return False
 
