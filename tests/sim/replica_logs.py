@@ -12,9 +12,10 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from barnabas.ports.disk import Buffer, Disk
+from barnabas.ports.disk import Buffer
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, decode_payload, iterate_headers
 from services.logstore.core.storage.log import PartitionLog
+from tests.sim.disk_model import DiskModel
 
 
 @dataclass(slots=True, eq=False)
@@ -86,14 +87,12 @@ class ReplicaLog:
     kept_end: int = 0
 
     @classmethod
-    def read(cls, disk: Disk, log: PartitionLog, register: BatchRegister) -> ReplicaLog:
+    def read(cls, disk: DiskModel, log: PartitionLog, register: BatchRegister) -> ReplicaLog:
         """As it is on its disk."""
         replica = cls(log, start=log.segments.first.base_offset, end=log.segments.first.base_offset)
         replica.agreed_end = replica.start
         for segment in log.segments.all():
-            if disk.exists(segment.log_path):
-                data = disk.read_file(segment.log_path)[: segment.byte_count]
-                replica.add(register.find(data))
+            replica.add(register.find(disk.peek(segment.log_path)[: segment.byte_count]))
         replica.end = max(replica.end, log.log_end_offset)
         return replica
 
