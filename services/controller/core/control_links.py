@@ -26,7 +26,6 @@ from barnabas.cluster.messages import (
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.effects import ConnectControl, DisconnectControl, Effect, SendControl
 from services.controller.core.image import Changes, ControllerImage
-from services.controller.core.metadata import full_update
 
 # A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
 ANSWER_TIMEOUT_MS = 30_000
@@ -142,8 +141,10 @@ class ControlLinks:
         elif sent.metadata_revision >= 0:
             link.metadata_revision = sent.metadata_revision
 
-    def tell_everything(self, link: ControlLink, controller_epoch: int, now_ms: int) -> list[Effect]:
-        """The beginning of a stream."""
+    def tell_everything(
+        self, link: ControlLink, full: UpdateMetadata, controller_epoch: int, now_ms: int
+    ) -> list[Effect]:
+        """The beginning of a stream. `full` is the present image."""
         image = self._image
         link.told_everything = True
         topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
@@ -151,7 +152,7 @@ class ControlLinks:
         effects = [self._send(link, controller_epoch, now_ms, leader_and_isr)]
         for topic_id in image.deletions:
             effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
-        effects.append(self._send(link, controller_epoch, now_ms, full_update(image, controller_epoch)))
+        effects.append(self._send(link, controller_epoch, now_ms, full))
         return effects
 
     def tell_changes(

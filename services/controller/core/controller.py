@@ -370,6 +370,9 @@ class Controller:
     def _tell_everything_where_due(self, now_ms: int) -> None:
         if self._electable:
             return
-        for link in self.links.by_node.values():
-            if link.connected and not link.told_everything:
-                self._effects += self.links.tell_everything(link, self.candidacy.controller_epoch, now_ms)
+        new_links = [link for link in self.links.by_node.values() if link.connected and not link.told_everything]
+        if new_links:
+            controller_epoch = self.candidacy.controller_epoch
+            update = full_update(self.image, controller_epoch)
+            for link in new_links:
+                self._effects += self.links.tell_everything(link, update, controller_epoch, now_ms)
