@@ -55,7 +55,8 @@ class Cluster:
         topics = shape.partition_counts
         self.admin = Admin("admin", *common, shape.topics)
         self.producers = [
-            Producer(f"producer-{index}", *common, topics, behaviour) for index, behaviour in enumerate(shape.producers)
+            Producer(f"producer-{index}", *common, topics, behaviour)
+            for index, behaviour in enumerate(shape.producers)
         ]
         self.consumers = [
             Consumer(f"consumer-{index}", *common, topics, taste) for index, taste in enumerate(shape.consumers)

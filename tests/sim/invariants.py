@@ -14,13 +14,14 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.replication.in_sync_replicas import PendingIsr
 from services.purgatory.core.purgatory import Outputs
 from services.purgatory.core.waiting import ProduceWait
-from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
+from tests.sim.history import Partition as PartitionKey
 from tests.sim.nodes.gateway import GatewayNode
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.nodes.purgatory import PurgatoryNode
 from tests.sim.promises import Promises
 from tests.sim.scheduler import InvariantViolation
+
 
 # Leader epoch, partition epoch, log start, high watermark, log end, leading, what is asked for the ISR.
 _State = tuple[int, int, int, int, int, bool, PendingIsr | None]

@@ -53,6 +53,10 @@ class Promises:
             promise = self._promises[key] = Promise()
         return promise
 
+    @property
+    def all(self) -> list[Promise]:
+        return list(self._promises.values())
+
     # --- disks -------------------------------------------------------------------------------------------------------
 
     def writing(self, node: LogstoreNode, partition: Partition, data: Buffer) -> list[Batch]:
@@ -62,7 +66,9 @@ class Promises:
         if partition.leading:
             for batch in batches:
                 record = self.elections.record_of(key, batch.leader_epoch)
-                if record is None or record.leader != node.node_id:
+                # What it has fetched before it was elected may be written after.
+                was_fetched = batch.leader_epoch < partition.leader_epoch
+                if not was_fetched and (record is None or record.leader != node.node_id):
                     raise InvariantViolation(
                         f"I11: {node.name} writes {name(key)} offset {batch.base_offset} in epoch {batch.leader_epoch}"
                     )
@@ -70,7 +76,14 @@ class Promises:
 
     def wrote(self, node: LogstoreNode, partition: Partition, batches: Iterable[Batch]) -> None:
         """They are in its page cache."""
+        for batch in batches:
+            batch.is_doubtful = False
         self.replica(node, partition).add(batches)
+
+    def failed(self, batches: Iterable[Batch]) -> None:
+        """A write of them found no room, or an error. They are taken back, unless a crash comes first."""
+        for batch in batches:
+            batch.is_doubtful = True
 
     def cut(self, node: LogstoreNode, partition: Partition, end: int, *, begins_anew: bool) -> None:
         """A follower has cut its log."""
@@ -92,7 +105,10 @@ class Promises:
         promise = self.of(partition.key)
         replica = promise.replicas.get(node.node_id)
         if replica is None or replica.log is not partition.log:
-            replica = promise.replicas[node.node_id] = self._read(node, partition.key, partition.log)
+            before, replica = replica, self._read(node, partition.key, partition.log)
+            promise.replicas[node.node_id] = replica
+            if before is not None:
+                replica.is_lossy, replica.kept_end = before.is_lossy or before.is_unknown, before.kept_end
         return replica
 
     def _read(self, node: LogstoreNode, key: PartitionKey, log: PartitionLog) -> ReplicaLog:
@@ -144,22 +160,30 @@ class Promises:
 
     def opened(self, node: LogstoreNode) -> None:
         """A process has opened its logs: I8, what was written is there, or what was flushed."""
-        for partition in node.partitions:
-            key, promise = partition.key, self.of(partition.key)
+        here = {partition.key: partition for partition in node.partitions}
+        for key, promise in self._promises.items():
             before = promise.replicas.get(node.node_id)
-            replica = promise.replicas[node.node_id] = self._read(node, key, partition.log)
-            agreed = promise.book.agree(replica)
             if before is None:
                 continue
             kept = before.kept_end if before.is_unknown else promise.book.agree(before)
-            if agreed < kept:
+            partition = here.get(key)
+            if partition is None:
+                agreed = 0
+            else:
+                replica = promise.replicas[node.node_id] = self._read(node, key, partition.log)
+                agreed = promise.book.agree(replica)
+                replica.flushed = min(before.flushed, replica.end)
+                replica.is_lossy = before.is_unknown or before.is_lossy
+                replica.kept_end = kept
+            if agreed < kept and self._is_assigned(key, node.node_id):
                 raise InvariantViolation(
                     f"I8: {name(key)} at {node.name} is like the committed records up to {agreed} after a restart, "
                     f"it was up to {kept}"
                 )
-            replica.flushed = min(before.flushed, replica.end)
-            replica.is_lossy = before.is_unknown or before.is_lossy
-            replica.kept_end = kept
+
+    def _is_assigned(self, key: PartitionKey, node_id: int) -> bool:
+        record = self.elections.current.get(key)
+        return record is not None and node_id in record.replicas and key[0] not in self.elections.deleted
 
     # --- leaders -----------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ class Batch:
     crc: int
     header: BatchHeader
     payload: bytes
+    is_doubtful: bool = False
+    """Its write has failed: there may be another one in its place, if nobody else has it."""
 
     def values(self) -> dict[int, bytes]:
         """By offset."""
@@ -56,6 +58,8 @@ class BatchRegister:
     def _one(self, data: Buffer, position: int, header: BatchHeader, *, is_new: bool) -> Batch:
         key = (header.base_offset, header.partition_leader_epoch)
         known = self._batches.get(key)
+        if known is not None and known.is_doubtful and is_new and known.crc != header.crc:
+            known = None
         if known is None:
             if not is_new:
                 raise BatchConflict(f"nobody has written offset {key[0]} of epoch {key[1]}, and there it is")

@@ -28,7 +28,7 @@ from tests.sim.links import Link
 from tests.sim.network import End
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.registrar import Registrar
-from tests.sim.process import Process
+from tests.sim.process import CrashPoint, Process
 from tests.sim.protocols import CONTROL, Call, Return, Subscribe
 from tests.sim.scheduler import Event
 
@@ -132,6 +132,8 @@ class ControllerNode(Process):
         txn_id = effect.txn_id
 
         def result(outcome: TxnResult) -> None:
+            if self.reached(CrashPoint.TXN_ANSWERED):
+                return
             self._do(self.running.on_txn_result(txn_id, outcome, self.now_ms))
 
         self._etcd.txn(

@@ -46,7 +46,7 @@ from tests.sim.nodes.cleaner import CleanerNode
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
-from tests.sim.process import Process
+from tests.sim.process import CrashPoint, Process
 from tests.sim.protocols import REPLICATE
 from tests.sim.replica_logs import Batch
 from tests.sim.scheduler import MS, Scheduler
@@ -55,6 +55,7 @@ DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
 HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
+RESTART_US_MAX = 3_000 * MS
 
 
 class DiskWatcher(Protocol):
@@ -68,6 +69,9 @@ class DiskWatcher(Protocol):
 
     def wrote(self, node: LogstoreNode, partition: Partition, batches: list[Batch]) -> None:
         """It is done."""
+
+    def failed(self, batches: list[Batch]) -> None:
+        """It is not done, or only in part."""
 
     def cut(self, node: LogstoreNode, partition: Partition, end: int, *, begins_anew: bool) -> None:
         """A log ends at `end` from now on; or it begins there, empty."""
@@ -91,7 +95,10 @@ class LogstoreNode(Process):
         self.node_id = node_id
         self._disk_watcher = disk_watcher
         self._replication = ReplicationConfig(replica_lag_ms_max)
-        self.disk = DiskModel()
+        self.disk = DiskModel(chance=scheduler.random)
+        # How much longer the disk takes for the next effect.
+        self.disk_stall_us: Callable[[], int] | None = None
+        self._crash: Callable[[], None] = self.kill
         self.core: LogstoreCore | None = None
         self.turned: Callable[[LogstoreNode], None] = lambda node: None
         self.opened: Callable[[LogstoreNode], None] = lambda node: None
@@ -121,6 +128,12 @@ class LogstoreNode(Process):
         self.etcd.when_present(self.etcd.keys.cluster, self._open)
 
     def _open(self, cluster_record: bytes) -> None:
+        try:
+            self._open_logs(cluster_record)
+        except DiskError as error:
+            self._give_up(str(error))
+
+    def _open_logs(self, cluster_record: bytes) -> None:
         cluster_id = self.etcd.cluster_id_of(cluster_record)
         random = self.scheduler.random
         directory = LogDirectory.open(
@@ -205,6 +218,26 @@ class LogstoreNode(Process):
         core.shut_down()
         self.kill()
 
+    def interrupt_after(self, changes: int, crash: Callable[[], None]) -> None:
+        """So many more changes of its disk go well, in this life or the next one; the one after that is done in part or
+        not at all, and `crash` ends the process, or its machine."""
+        self.disk.interrupt_after, self._crash = changes, crash
+
+    def interrupted(self) -> None:
+        self._crash()
+        assert not self.alive, "nobody goes on from the midst of something"
+
+    def _give_up(self, why: str) -> None:
+        """Its only log directory is offline: it ends, and whoever watches over services starts it again.
+
+        What a failed flush has marked clean need not be in the page cache any more by then.
+        """
+        self.scheduler.note(f"{self.name} gives up: {why}")
+        self.kill()
+        self.disk.drop_clean_pages()
+        delay_us = RESTART_US_MAX // 10 + self.scheduler.below(RESTART_US_MAX)
+        self.scheduler.plan(delay_us, f"{self.name} is started again", lambda: None if self.alive else self.start())
+
     def died(self) -> None:
         self.core = None
         self.is_stopping = self._has_handed_over = self._is_closing = False
@@ -215,7 +248,7 @@ class LogstoreNode(Process):
 
     def lose_power(self) -> None:
         """The machine stops: what was not flushed is at the mercy of chance."""
-        self.kill()
+        self.vanish()
         self._boots += 1
         self.disk.lose_power(self.scheduler.random)
 
@@ -250,6 +283,9 @@ class LogstoreNode(Process):
         if core is None:
             return
         core.step(self.now_ms, self.wall_ms)
+        if core.all_directories_offline:
+            self._give_up("every log directory is offline")
+            return
         self._carry_out(core.take_effects())
         outgoing = core.take_outgoing()
         streams = (
@@ -264,6 +300,8 @@ class LogstoreNode(Process):
             if end is not None:
                 end.send(message)
         self._replicate(outgoing.replication)
+        if not self.alive:
+            return
         for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):
             end = self._ends.get(stream_id)
             if end is not None:
@@ -293,6 +331,8 @@ class LogstoreNode(Process):
         if outgoing.alter_partition is not None:
             self._last_call_id += 1
             self.membership.call(self._last_call_id, outgoing.alter_partition, ALTER_PARTITION_TIMEOUT_MS)
+            if self.reached(CrashPoint.ALTER_PARTITION_SENT):
+                return
         for problem in outgoing.problems:
             self.scheduler.note(f"{self.name} can't follow: {problem}")
 
@@ -319,6 +359,8 @@ class LogstoreNode(Process):
             delay_us = 10 + self.scheduler.below(390)
             if self.scheduler.random.random() < 0.02:
                 delay_us += self.scheduler.below(30 * MS)
+            if self.disk_stall_us is not None:
+                delay_us += self.disk_stall_us()
             self.after(delay_us, partial(_told, "does", effect), partial(self._execute, effect))
 
     def _execute(self, effect: StorageEffect) -> None:
@@ -328,8 +370,11 @@ class LogstoreNode(Process):
             outcome = execute(self.disk, effect)
         except DiskError as error:
             outcome = error
+            self._disk_watcher.failed(written or [])
         else:
             self._note(effect, written)
+            if self.crash_points and self._dies_after(effect):
+                return
         delay_us = 5 + self.scheduler.below(95)
         self.after(delay_us, partial(_told, "has done", effect), partial(self._report, effect, outcome))
 
@@ -338,6 +383,15 @@ class LogstoreNode(Process):
         if partition is None:
             return None
         return self._disk_watcher.writing(self, partition, b"".join(map(bytes, effect.buffers)))
+
+    def _dies_after(self, effect: StorageEffect) -> bool:
+        match effect:
+            case WriteEffect():
+                return self.reached(CrashPoint.WRITTEN)
+            case TruncateEffect():
+                return self.reached(CrashPoint.TRUNCATED)
+            case _:
+                return False
 
     def _note(self, effect: StorageEffect, written: list[Batch] | None) -> None:
         match effect:
