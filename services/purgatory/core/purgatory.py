@@ -57,7 +57,7 @@ class PurgatoryCore:
     the shell's, one per gateway stream and never used twice; entry ids are unique within a stream.
     """
 
-    __slots__ = ("_completions", "_entries", "_entries_max", "_streams", "_watches", "_wheel")
+    __slots__ = ("_completions", "_entries", "_entries_max", "_streams", "_topic_ids", "_watches", "_wheel")
 
     def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
         self._wheel = TimingWheel(now_ms)
@@ -66,6 +66,8 @@ class PurgatoryCore:
         self._entries = 0
         self._entries_max = entries_max
         self._completions: dict[int, list[Completion]] = {}
+        # Of the image that was applied last.
+        self._topic_ids: set[bytes] = set()
 
     @property
     def entries(self) -> int:
@@ -147,13 +149,20 @@ class PurgatoryCore:
         self._watches.logstore_down(node_id)
 
     def metadata_applied(self, image: ClusterImage) -> None:
-        """End what waits on epochs that the controller has ended: a dead leader never says so itself."""
+        """End what waits on epochs that the controller has ended, or on topics that it has deleted: a leader that is
+        dead or stands still never says so itself.
+
+        A topic that is not in the image is deleted only if it was there before; it may be too new otherwise.
+        """
+        deleted_topic_ids = self._topic_ids - image.topics_by_id.keys()
+        self._topic_ids = set(image.topics_by_id)
         for watch in self._watches:
+            is_deleted = watch.topic_id in deleted_topic_ids
             metadata = image.partition(watch.topic_id, watch.partition)
-            if metadata is None:
+            if metadata is None and not is_deleted:
                 continue
             for leader_epoch, measure in list(watch.heaps):
-                if leader_epoch < metadata.leader_epoch:
+                if metadata is None or leader_epoch < metadata.leader_epoch:
                     for wait in watch.heaps[(leader_epoch, measure)].pop_all():
                         self._fence(wait)
             self._tidy(watch)

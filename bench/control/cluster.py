@@ -1,0 +1,116 @@
+"""The cluster that leader changes are measured in: one loaded logstore, its successor, one that stands still, one idle.
+
+The one that stands still (SIGSTOP) stays in the ISR, as leases and `replica.lag.time.max.ms` are long: so nothing
+written with acks=all is committed, and every such produce is parked until its epoch ends. The idle one takes the same
+load instead of the loaded one, where only the load on the machine is to be compared.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
+from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
+from barnabas.cli.processes import ProcessIdentity, signal_session
+from barnabas.cli.services import Role, Service
+from bench.control.admin import Admin
+from bench.control.designs import Design
+from bench.control.load_process import LoadProcess
+from bench.control.recording import EpochKey, Event, read_recordings
+
+LOADED, SUCCESSOR, STANDING_STILL, IDLE = range(4)
+MOVED_TOPIC = "moved"
+PARTITIONS = 10
+"""Of the topic whose leaders change, and of those that take the load."""
+_LOAD_PARTITIONS = 4
+_PORT = 28_500
+_PATIENCE_MS = "600000"
+# What the load has written goes again, so that the disk is not what is measured.
+_LOAD_CONFIGS = {"segment.bytes": str(64 << 20), "retention.bytes": str(64 << 20), "file.delete.delay.ms": "0"}
+_PROPERTIES = {
+    Role.LOGSTORE: {
+        "lease.ttl.ms": _PATIENCE_MS,
+        "replica.lag.time.max.ms": _PATIENCE_MS,
+        "log.retention.check.interval.ms": "500",
+    },
+    Role.CONTROLLER: {"auto.leader.rebalance.enable": "false"},
+    # One processor, and so one stream to each logstore: what is sent later is not written before.
+    Role.GATEWAY: {"num.network.threads": "1"},
+}
+
+
+class MeasuredCluster:
+    """Use it as a context manager."""
+
+    def __init__(self, directory: Path, design: Design, value_bytes: int) -> None:
+        """`value_bytes` is the size of the load's records, one a request."""
+        self._value_bytes = value_bytes
+        self._directory = directory
+        layout = ClusterLayout(_PORT, _PORT + 40, logstores=4)
+        self.local: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, lambda _: None)
+        control_address = f"{HOST}:{layout.logstore_control_port(LOADED)}"
+        self._recordings = {Role.CONTROLLER: directory / "controller.events", Role.LOGSTORE: directory / "core.events"}
+        hosts = {
+            str(Role.CONTROLLER): ["bench.control.controller", control_address, str(self._recordings[Role.CONTROLLER])],
+            f"logstore-{LOADED}": ["bench.control.logstore", design, str(self._recordings[Role.LOGSTORE])],
+        }
+        self.local.services = [self._measured(service, hosts.get(service.name)) for service in self.local.services]
+        self.loads: dict[int, LoadProcess] = {}
+        """At the loaded logstore and at the idle one."""
+
+    @staticmethod
+    def _measured(service: Service, host: list[str] | None) -> Service:
+        argv = service.argv if host is None else [sys.executable, "-m", *host, *service.argv[3:]]
+        return replace(service, argv=argv, properties=service.properties | _PROPERTIES.get(service.role, {}))
+
+    def __enter__(self) -> MeasuredCluster:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for path in self._recordings.values():
+            path.touch()
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
+        self.local.start(lambda _: None)
+        self.admin = Admin(HOST, _PORT)
+        assignment = [LOADED, SUCCESSOR, STANDING_STILL]
+        self.topic_id = self.admin.create(MOVED_TOPIC, dict.fromkeys(range(PARTITIONS), assignment)).hex()
+        for node in (LOADED, IDLE):
+            self.loads[node] = self._start_load(node)
+        signal_session(self._identity(STANDING_STILL), signal.SIGSTOP)
+
+    def _start_load(self, node: int) -> LoadProcess:
+        topic = f"load-{node}"
+        replicas = {number: [node] for number in range(_LOAD_PARTITIONS)}
+        topic_id = self.admin.create(topic, replicas, _LOAD_CONFIGS)
+        ((_, leader_epoch),) = set(self.admin.leaders(topic).values())
+        address = f"{HOST}:{self.local.layout.logstore_data_port(node)}"
+        return LoadProcess(address, topic_id, _LOAD_PARTITIONS, leader_epoch, self._value_bytes)
+
+    def __exit__(self, *_: object) -> None:
+        for load in self.loads.values():
+            load.stop()
+        identity = self.local.identity(self.local.service(f"logstore-{STANDING_STILL}"))
+        if identity is not None:
+            signal_session(identity, signal.SIGCONT)
+        self.local.stop()
+
+    def _identity(self, node: int) -> ProcessIdentity:
+        identity = self.local.identity(self.local.service(f"logstore-{node}"))
+        assert identity is not None, "it was started"
+        return identity
+
+    def events(self) -> dict[EpochKey, dict[Event, int]]:
+        return read_recordings(self._recordings.values())
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """For Kafka clients."""
+        return HOST, _PORT
