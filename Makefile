@@ -19,7 +19,7 @@ IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults etcd integration bench bench-failover peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults etcd integration bench bench-control bench-failover peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -111,6 +111,9 @@ integration: setup etcd ## Real etcd, real processes, real clients
 
 bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)
+
+bench-control: setup etcd peer ## Leader changes while the data channel is empty to full, in four designs
+	@$(BIN)/python -m bench.control
 
 bench-failover: setup etcd ## Leaders killed, paused, stopped; 10,000 partitions: how long until others lead
 	@$(BIN)/python -m bench.failover
