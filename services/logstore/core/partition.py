@@ -211,9 +211,12 @@ class Partition:
 
     @property
     def in_sync_replicas_at_minimum(self) -> bool:
+        return len(self.isr.committed) >= self._in_sync_replicas_min
+
+    @property
+    def _in_sync_replicas_min(self) -> int:
         """Kafka's effective minimum is never more than the replicas that exist."""
-        minimum = min(self.log.config.min_insync_replicas, len(self.replicas))
-        return len(self.isr.committed) >= minimum
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
     def last_stable_offset(self) -> int:
@@ -275,5 +278,6 @@ class Partition:
             high_watermark_position=self.log.byte_position_of(self.high_watermark),
             leading=self.leading,
             online=True,
-            in_sync_replicas_at_minimum=self.in_sync_replicas_at_minimum,
+            # Of records that are committed: whoever is about to join has them too (Kafka's `maximalIsr`).
+            in_sync_replicas_at_minimum=len(self.isr.maximal) >= self._in_sync_replicas_min,
         )

@@ -190,7 +190,7 @@ class LogstoreNode:
             if directory.error is not None:
                 self._offline_log_dirs[directory.path] = str(directory.error)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
-        self._loop = LogstoreLoop(core, self._workers, self._send)
+        self._loop = LogstoreLoop(core, self._workers, self._send, self._control.take_commands)
         self._links = ReplicaLinks(self._loop)
         membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
         self._requests = ControllerRequests(membership, self._loop)

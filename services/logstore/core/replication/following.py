@@ -23,7 +23,11 @@ from services.logstore.core.replication.outbox import ReplicationOutbox
 from services.logstore.core.replication.throttles import Throttles
 from services.logstore.core.storage.effects import TruncateEffect
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.replicated_batches import append_replicated, begins_before
+from services.logstore.core.storage.replicated_batches import (
+    append_replicated,
+    begins_before,
+    begins_behind_wide_gap,
+)
 from services.logstore.core.storage.truncation import take_truncation
 
 Told = Callable[[Partition], None]
@@ -159,9 +163,12 @@ class Following:
         log = partition.log
         base_offset = begins_before(records, log.next_offset)
         is_all_deleted = log.next_offset == log.log_start_offset or followed.word[1] > (base_offset or 0)
-        if base_offset is not None and is_all_deleted:
+        if base_offset is None or not is_all_deleted:
+            base_offset = begins_behind_wide_gap(log, records)
+        if base_offset is not None:
             # The leader's log begins in the midst of a batch, or did when ours began there: that batch is taken from
-            # its begin. Whatever else we have is deleted at the leader.
+            # its begin. Whatever else we have is deleted at the leader. Or we have nothing, and compaction has left
+            # the leader nothing for so long that a segment of ours can't begin at offset 0.
             followed.records = records
             self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
             return

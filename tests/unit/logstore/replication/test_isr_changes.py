@@ -64,6 +64,22 @@ def test_a_follower_that_has_caught_up_joins_and_is_waited_for_at_once() -> None
     assert partition_of(host).high_watermark == 1
 
 
+def test_who_is_about_to_join_counts_for_records_that_are_committed_and_not_for_what_is_to_be() -> None:
+    host = leading_host()
+    host.append(leader_epoch=0)
+    host.lead(topic(0, 1, replicas=REPLICAS, in_sync_replicas=[1], configs={"min.insync.replicas": "2"}))
+    state = host.query_state().state
+    assert state is not None
+    assert not state.in_sync_replicas_at_minimum
+    assert host.append(leader_epoch=0).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    FollowerByHand(host, 3).ask(at(1))
+    host.settle()
+    state = host.query_state().state
+    assert state is not None
+    assert state.in_sync_replicas_at_minimum
+    assert host.append(leader_epoch=0).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
 def test_who_has_not_the_begin_of_the_epoch_may_not_join() -> None:
     """KAFKA-7128: the watermark of a new leader may be behind what has been committed."""
     host = leading_host([1, 2])
