@@ -71,6 +71,8 @@ class Kill:
     """On the history's clock."""
     repaired_seconds: float
     """From the start of the repair until a client can produce, or until the parent has another child."""
+    over_ns: int
+    """When writes had resumed and every replica was in sync again."""
 
 
 class NotRepairedError(Exception):
@@ -138,9 +140,10 @@ class RollingKills:
         workload.nemesis.fault(f"kill -9 {victim.name}")
         at_ns = time.monotonic_ns()
         began = self._kill_child(victim) if victim.module else self._kill_service(victim)
-        self.kills.append(Kill(victim, at_ns, time.monotonic() - began))
+        repaired_seconds = time.monotonic() - began
         workload.wait_for_more(RECORDS_BETWEEN, REPAIR_SECONDS_MAX)
         self._wait("all replicas are in sync", self._in_sync)
+        self.kills.append(Kill(victim, at_ns, repaired_seconds, time.monotonic_ns()))
         self._lead_evenly()
 
     def _kill_service(self, victim: Victim) -> float:
@@ -190,9 +193,8 @@ class RollingKills:
     def figures(self, verdict: Verdict) -> Iterator[str]:
         """A table in Markdown: the longest that some partition went without an acknowledged write, by role killed."""
         by_role: dict[str, list[tuple[float, float]]] = {}
-        ends_ns = [kill.at_ns for kill in self.kills[1:]] + [time.monotonic_ns()]
-        for kill, end_ns in zip(self.kills, ends_ns, strict=True):
-            silence_ms = verdict.silences.longest_of_any_ms(kill.at_ns, end_ns)
+        for kill in self.kills:
+            silence_ms = verdict.silences.longest_of_any_ms(kill.at_ns, kill.over_ns)
             by_role.setdefault(kill.victim.role, []).append((silence_ms, kill.repaired_seconds))
         yield "| killed | times | no write acknowledged for, ms: max | median | back in, s: max | median |"
         yield "|---|---|---|---|---|---|"

@@ -102,8 +102,7 @@ class Workload:
             process.stdin.close()
         for part, process in self._processes.items():
             self._wait_for_end(part, process, 2 * FLUSH_SECONDS_MAX)
-        self._listener.join()
-        self.nemesis.close()
+        self._close()
         time.sleep(SETTLE_SECONDS)
         servers = list(bootstrap_servers or self._plan.bootstrap_servers)
         plan = msgspec.structs.replace(
@@ -111,6 +110,7 @@ class Workload:
         )
         self._processes[Part.FINAL_READERS] = final = self._spawn(plan)
         self._wait_for_end(Part.FINAL_READERS, final, 2 * len(servers) * (READ_SECONDS_MAX + 10))
+        self._close()
         return paths_of(self._directory)
 
     def abandon(self) -> None:
@@ -119,6 +119,15 @@ class Workload:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        """Our ends of the pipes, once nobody is at the others."""
+        self._listener.join()
+        for process in self._processes.values():
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
         self.nemesis.close()
 
     def _spawn(self, plan: Plan) -> subprocess.Popen[bytes]:
