@@ -82,7 +82,8 @@ class Exploration:
             is_complete = True
         except KeyboardInterrupt:
             print("interrupted: the next exploration goes on here", flush=True)
-        self._save(hours, is_complete=is_complete)
+        finally:
+            self._save(hours, is_complete=is_complete)
         print(self.totals)
         for fault in self.totals.never_hit:
             print(f"NEVER HIT: {fault.value}")

@@ -2,7 +2,7 @@
 
 BUSY is dense: seconds, thousands of events each, a fault every moment; it finds most. LONG is hours: minutes of a
 cluster that works at a quiet pace, with a fault now and then, as a cluster lives; it finds what needs time to go wrong,
-and what goes wrong after something else has healed.
+and what goes wrong after something else has healed. SPARSE is BUSY with few records: where only the faults matter.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.faults import Fault
 from tests.sim.scheduler import MS, SECOND
-from tests.sim.topology import Shape, TopicShape, random_replica_lag_ms, random_topics
+from tests.sim.topology import Shape, TopicShape, random_administration_us, random_replica_lag_ms, random_topics
 
 ENCODED_SHARE = 0.1
 
 
 class Profile(Enum):
     BUSY = "busy"
+    SPARSE = "sparse"
     LONG = "long"
 
 
@@ -63,20 +64,22 @@ def random_shape(random: Random, profile: Profile = Profile.BUSY) -> Shape:
     match profile:
         case Profile.BUSY:
             return _busy(random)
+        case Profile.SPARSE:
+            return _sparse(random)
         case Profile.LONG:
             return _long(random)
 
 
 def random_seconds(random: Random, profile: Profile) -> int:
     """How long things go wrong, in virtual seconds."""
-    return 20 if profile is Profile.BUSY else random.choice((300, 600, 900))
+    return random.choice((300, 600, 900)) if profile is Profile.LONG else 20
 
 
 def random_fault_interval_us(random: Random, profile: Profile) -> int:
     """One fault about every so many microseconds."""
-    if profile is Profile.BUSY:
-        return random.choice((150 * MS, 400 * MS, 1_000 * MS, 3_000 * MS))
-    return random.choice((10 * SECOND, 15 * SECOND, 30 * SECOND))
+    if profile is Profile.LONG:
+        return random.choice((10 * SECOND, 15 * SECOND, 30 * SECOND))
+    return random.choice((150 * MS, 400 * MS, 1_000 * MS, 3_000 * MS))
 
 
 def random_faults(random: Random) -> list[Fault]:
@@ -116,7 +119,20 @@ def _busy(random: Random) -> Shape:
         consumers=tastes,
         encode=random.random() < ENCODED_SHARE,
         replica_lag_ms_max=random_replica_lag_ms(random),
+        expendable=["payments"],
+        administration_us=random_administration_us(random),
     )
+
+
+def _sparse(random: Random) -> Shape:
+    shape = _busy(random)
+    for behaviour in shape.producers:
+        behaviour.interval_us = random.choice((60, 120)) * MS
+        behaviour.records_max = 3
+    for taste in shape.consumers:
+        taste.max_wait_ms = 500
+    shape.replica_lag_ms_max = random.choice((1_500, 1_500, shape.replica_lag_ms_max))
+    return shape
 
 
 def _topic_configs(random: Random) -> dict[str, str]:
@@ -166,4 +182,6 @@ def _long(random: Random) -> Shape:
         consumers=consumers,
         encode=random.random() < ENCODED_SHARE,
         replica_lag_ms_max=random_replica_lag_ms(random),
+        expendable=["payments"],
+        administration_us=random_administration_us(random),
     )

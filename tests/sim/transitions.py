@@ -67,7 +67,8 @@ class Transitions:
             return
         key, epoch = partition.key, partition.leader_epoch
         newest = self._leader_epochs.get(key)
-        if newest is None or epoch > newest:
+        is_elected = newest is None or epoch > newest
+        if is_elected:
             self._leader_epochs[key] = epoch
             reached.leader_changes += newest is not None
             node.scheduler.note(f"{node.name} leads {_name(partition)} in epoch {epoch}, {_isr(partition)}")
@@ -77,7 +78,8 @@ class Transitions:
             self._isrs[key] = isr
             if known is not None and known[1] != isr[1]:
                 reached.isr_changes += 1
-                node.scheduler.note(f"{node.name} has {_isr(partition)} of {_name(partition)} in epoch {epoch}")
+                if not is_elected:
+                    node.scheduler.note(f"{node.name} has {_isr(partition)} of {_name(partition)} in epoch {epoch}")
 
 
 def _state_of(partition: Partition) -> int:

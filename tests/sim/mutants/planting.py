@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.sim.faults import Fault
 from tests.sim.run import Options
-from tests.sim.shapes import AtMost
+from tests.sim.shapes import AtMost, Profile
 
 SECONDS = 10
 # A cluster as small as shows what three logstores do to each other.
@@ -78,7 +78,9 @@ class Mutants:
         """Decorates what plants a mutant."""
 
         def registered(plant: Callable[[], None]) -> Callable[[], None]:
-            self.all.append(Mutant(plant, rule, Options(seconds=seconds, faults=faults, at_most=at_most)))
+            self.all.append(
+                Mutant(plant, rule, Options(seconds=seconds, faults=faults, at_most=at_most, profile=Profile.SPARSE))
+            )
             return plant
 
         return registered
