@@ -50,6 +50,7 @@ _IDEMPOTENT = Mix(idempotent=4, acks_all=0, acks_1=0, sends_per_second=200)
 _LARGE = Mix(record_bytes=20_000)
 _BUSY = Mix(sends_per_second=400, readers=2)
 _SHORT_LIVES = Mix(life_seconds=3.0)
+_ALL: Final = crashes.all_logstores
 _FLUSHED: Final = {"flush.messages": "1"}
 _SMALL_SEGMENTS: Final = {"segment.bytes": str(1024 * 1024)}
 
@@ -144,6 +145,8 @@ _DISKS = [
     Cell("power-cut-of-follower", partial(disks.power_cut, whom=crashes.follower), CRASH_MS, 1),
     Cell("bit-flip-of-leader", partial(disks.bit_flip, whom=crashes.leader), CRASH_MS),
     Cell("bit-flip-of-follower", partial(disks.bit_flip, whom=crashes.follower), CRASH_MS, 1),
+    Cell("power-cut-of-one-kill-of-all", partial(disks.power_cut, whom=crashes.leader, killed_too=_ALL), ALL_MS),
+    Cell("bit-flip-of-one-kill-of-all", partial(disks.bit_flip, whom=crashes.leader, killed_too=_ALL), ALL_MS),
     Cell("lost-directory", disks.lost_directory, CRASH_MS),
 ]
 _CONTROL = [

@@ -173,9 +173,14 @@ class Grid:
             outcome.failures.append(str(reason))
 
     def _keep_traces(self, topic: str, directory: Path) -> None:
-        if self._keep is not None:
-            shutil.copytree(directory, self._keep / topic / "history", dirs_exist_ok=True)
-            shutil.copytree(self._cluster.layout.directory / "logs", self._keep / topic / "logs", dirs_exist_ok=True)
+        """The history, what the services said, and every replica of the topic."""
+        if self._keep is None:
+            return
+        kept = self._keep / topic
+        shutil.copytree(directory, kept / "history", dirs_exist_ok=True)
+        shutil.copytree(self._cluster.layout.directory / "logs", kept / "logs", dirs_exist_ok=True)
+        for path in self._cluster.layout.directory.glob(f"logstore-*/{topic}-*"):
+            shutil.copytree(path, kept / path.parent.name / path.name, dirs_exist_ok=True)
 
     def _clean_up(self, topic: str, directory: Path, outcome: Outcome) -> None:
         """The next cell finds a cluster that is well and has no topic; one that can't be mended is made anew."""

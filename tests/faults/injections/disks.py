@@ -69,29 +69,42 @@ def fsync_fails(stage: Stage, directories: int) -> None:
         stage.cluster.spawn(victim)
 
 
-def power_cut(stage: Stage, whom: Choice) -> None:
-    """The machine of one logstore loses power: of each log a part of what was not flushed is gone."""
+def nobody(stage: Stage) -> list[str]:
+    return []
+
+
+def power_cut(stage: Stage, whom: Choice, killed_too: Choice = nobody) -> None:
+    """The machine of one logstore loses power: of each log a part of what was not flushed is gone.
+
+    Others may be killed with it, and started again with it; they have what the kernel kept for them.
+    """
     (victim,) = whom(stage)
-    with stage.injected(f"power cut of {victim}"):
-        stage.cluster.kill(victim)
+    victims = [victim, *(each for each in killed_too(stage) if each != victim)]
+    with stage.injected(f"power cut of {victim}, kill -9 of {', '.join(victims)}"):
+        stage.cluster.kill(*victims)
         for directory in stage.cluster.layout.log_directories(victim):
             # A machine that was started anew has another one.
             (directory / KERNEL_BOOT_ID).write_text("of the life before")
         for path, flushed in _logs(stage, victim):
             if not flushed:
                 _truncate(path, stage.chance.uniform(0.3, 1.0))
-        stage.hold(1.0)
-        stage.cluster.spawn(victim)
+        for each in victims:
+            stage.cluster.spawn(each)
 
 
-def bit_flip(stage: Stage, whom: Choice) -> None:
-    """A logstore that was killed finds one bit of each log changed: a hole in what it had answered for."""
+def bit_flip(stage: Stage, whom: Choice, killed_too: Choice = nobody) -> None:
+    """A logstore that was killed finds one bit of each log changed: a hole in what it had answered for.
+
+    Others may be killed with it, and started again with it.
+    """
     (victim,) = whom(stage)
-    with stage.injected(f"bit flips in the logs of {victim}"):
-        stage.cluster.kill(victim)
+    victims = [victim, *(each for each in killed_too(stage) if each != victim)]
+    with stage.injected(f"bit flips in the logs of {victim}, kill -9 of {', '.join(victims)}"):
+        stage.cluster.kill(*victims)
         for path, _ in _logs(stage, victim):
             _flip_bit(path, stage.chance.uniform(0.5, 0.95))
-        stage.cluster.spawn(victim)
+        for each in victims:
+            stage.cluster.spawn(each)
 
 
 def lost_directory(stage: Stage) -> None:
