@@ -20,7 +20,8 @@ from barnabas.channel.messages import Append, ExchangeRequest, OffsetQuery, Stat
 from barnabas.cluster.messages import ControlRequest
 from barnabas.ports.compression import Codecs
 from bench.control.recording import EpochKey, Event, Recording, epochs_of
-from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
+from services.logstore.core.config import LogstoreConfig
+from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.outbox import Outgoing
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 

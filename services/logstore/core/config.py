@@ -23,7 +23,7 @@ class LogstoreConfig:
     queued_requests_max: int = 500
     queued_request_bytes_max: int = 64 * 1024 * 1024
     step_requests_max: int = 64
-    step_bytes_max: int = 4 * 1024 * 1024
+    step_bytes_max: int = 1024 * 1024
     retention_check_interval_ms: int = 5 * 60 * 1000
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
     producer_id_expiration_check_interval_ms: int = 10 * 60 * 1000
