@@ -1,8 +1,8 @@
 """`python -m bench.failover`: how long until others lead, measured by a client, beside Apache Kafka on request.
 
-Four parts, each against a cluster of three brokers: `kill` (SIGKILL to all processes of a leader), `pause` (SIGSTOP, past
-its lease), `shutdown` (SIGTERM to a leader of 1,000 partitions), `many` (10,000 partitions made, and led again after
-a kill). A run of all parts is saved under bench/results.
+Four parts, each against a cluster of three brokers: `kill` (SIGKILL to all processes of a leader), `pause` (SIGSTOP,
+past its lease), `shutdown` (SIGTERM to a leader of 1,000 partitions), `many` (10,000 partitions made, and led again
+after a kill). A run of all parts is saved under bench/results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes to many partitions, steadily, by one producer; and when each was acknowledged.
 
-Every partition has one record at a time on its way, the next one follows a pause after its acknowledgement: so a record
-is always waiting where nobody takes it, and a partition's longest time without an acknowledgement is what its writers see.
+Every partition has one record at a time on its way, the next one follows a pause after its acknowledgement: so a
+record is always waiting where nobody takes it, and the longest time without an acknowledgement is what writers see.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import heapq
 import threading
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 
 from confluent_kafka import KafkaError, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 CREATE_SECONDS_MAX = 600.0
 _POLL_SECONDS = 0.005
@@ -94,7 +95,7 @@ class Writers:
     def longest_silence(self, partition: Partition, begin: float, end: float) -> float:
         """The longest time between two acknowledgements, of which one at least is within these moments."""
         moments = [acknowledged for _, acknowledged in self.acknowledged[partition]]
-        pairs = zip(moments, moments[1:], strict=False)
+        pairs = pairwise(moments)
         return max((later - earlier for earlier, later in pairs if later >= begin and earlier <= end), default=0.0)
 
     def _run(self) -> None:

@@ -45,7 +45,7 @@ class ManyPartitions:
     created_seconds: float
     """Until CreateTopics was answered: by Barnabas with all leaders leading and all gateways knowing."""
     written_seconds: float
-    """From then until a record of acks=all was acknowledged by every partition, by one producer that knew none of them."""
+    """From then until every partition had acknowledged a record of acks=all, of a producer that knew none of them."""
     creation_etcd: dict[str, int]
     led_by_the_dead: int
     led_again_seconds: Spread
@@ -140,7 +140,7 @@ def many_partitions(trio: Trio, topics: int, partitions_each: int, say: Callable
 
 
 def failovers(trio: Trio, fault: Fault, runs: int, say: Callable[[str], None]) -> list[Failover]:
-    """Leaders in turn. Each is restarted (or goes on) after its failover, and preferred leaders lead before the next."""
+    """Leaders in turn. Each is restarted, or goes on, and preferred leaders lead again before the next."""
     name = f"failover-{fault.name.lower()}"
     create_topics(trio.bootstrap, [name], _FAILOVER_PARTITIONS, REPLICATION_FACTOR)
     leaders = Leaders(trio.bootstrap, [name])

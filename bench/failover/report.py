@@ -51,7 +51,8 @@ def tables(run: FailoverRun) -> str:
     lines = [
         "# Failover, measured from outside",
         "",
-        f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {run.machine['cpu']}, {run.machine['memory']}, "
+        f"Taken {run.taken} at commit {run.commit} by `{run.command}` "
+        f"on {run.machine['cpu']}, {run.machine['memory']}, "
         f"Linux {run.machine['kernel']}, Python {run.machine['python']}, load average before it "
         f"{run.machine['load average before']}; client {run.client} on the same machine, idempotent, acks=all, "
         "`min.insync.replicas` 2, three brokers, RF 3. Every partition has one record at a time on its way.",
