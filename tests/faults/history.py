@@ -14,6 +14,7 @@ left out. The operations, `f`:
 | `assign` | ok | the reader goes on at `offset` of `partition` |
 | `poll` | ok | `value` is [[offset, value], …] of `partition`, in the order received, all of leader epoch `epoch` |
 | `poll` | info | the client reported `error`; its position stays where it was |
+| `flush` | info | the producer could not deliver everything before it ended; what was sent stays without an outcome |
 | `list_offsets` | invoke, then ok or info | `offset` is the end that a read_committed consumer may read to |
 | `final` | invoke, then ok or info | what this life polls of `partition` between the two is all of it, up to `offset` |
 | `fault` | info | what was done to the cluster, in `value`: for people, nothing is concluded from it |

@@ -7,9 +7,10 @@
     paths = workload.stop()                      # when the cluster is whole again
     verdict = check(read(paths))
 
-The clients are in processes of their own, one for the producers, one for the readers, which end with this process
-however it ends. They send some records per second to every partition, read concurrently, and ask for ends; `stop`
-ends them and reads everything twice through each gateway. The topic has to exist, without compaction and retention.
+The clients are in processes of their own, one for the producers, one for the readers, one for clients in pure Python,
+which end with this process however it ends. They send some records per second to every partition, read concurrently,
+and ask for ends; `stop` ends them and reads everything twice through each gateway. The topic has to exist, without
+compaction and retention.
 """
 
 from __future__ import annotations
@@ -194,5 +195,9 @@ def start(
         mix=chosen,
         seconds_max=FLUSH_SECONDS_MAX,
     )
-    parts = [Part.PRODUCERS, *([Part.READERS] if chosen.readers else [])]
+    parts = [Part.PRODUCERS]
+    if chosen.readers:
+        parts.append(Part.READERS)
+    if chosen.kafka_python or chosen.aiokafka:
+        parts.append(Part.PURE_PYTHON)
     return Workload(plan, parts, command_prefix)

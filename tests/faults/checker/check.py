@@ -54,7 +54,7 @@ def _take(operation: Operation, verdict: Verdict, sends: Sends, reads: Reads) ->
         case "open":
             if isinstance(operation.value, str) and operation.value != READER:
                 sends.opened(operation.proc, Guarantee(operation.value))
-        case "fault":
+        case "fault" | "flush":
             pass
         case _:
             raise MalformedHistoryError(f"an operation of no kind: {operation}")

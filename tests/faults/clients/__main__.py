@@ -6,6 +6,7 @@ many records were acknowledged by now, a line each half second.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 
@@ -23,6 +24,8 @@ def main(argument: str) -> None:
             _produce(plan)
         case Part.READERS:
             _read(plan)
+        case Part.PURE_PYTHON:
+            _use_pure_python(plan)
         case Part.FINAL_READERS:
             from tests.faults.clients.final_readers import read_everything
 
@@ -55,6 +58,33 @@ def _read(plan: Plan) -> None:
         reader.stop()
     for reader in readers:
         reader.join()
+
+
+def _use_pure_python(plan: Plan) -> None:
+    told_to_stop = _end_of_input()
+    kafka_python = None
+    if plan.mix.kafka_python:
+        from tests.faults.clients.kafka_python import KafkaPythonClients
+
+        kafka_python = KafkaPythonClients(plan)
+        kafka_python.start()
+    if plan.mix.aiokafka:
+        asyncio.run(_use_aiokafka(plan, told_to_stop))
+    told_to_stop.wait()
+    if kafka_python is not None:
+        kafka_python.stop()
+        kafka_python.join()
+
+
+async def _use_aiokafka(plan: Plan, told_to_stop: threading.Event) -> None:
+    from tests.faults.clients.aiokafka_clients import run
+
+    stopping = asyncio.Event()
+    clients = asyncio.create_task(run(plan, stopping))
+    told = asyncio.create_task(asyncio.to_thread(told_to_stop.wait))
+    await asyncio.wait({clients, told}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.set()
+    await clients
 
 
 def _end_of_input() -> threading.Event:
