@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.sim.etcd_model import Fate
 from tests.sim.faults.kinds import Fault
-from tests.sim.faults.processes import kill
+from tests.sim.faults.processes import kill, provoke_changes
 from tests.sim.scheduler import MS, SECOND
 
 if TYPE_CHECKING:
@@ -42,10 +42,12 @@ def quorum_loss(faults: Faults) -> None:
 
 def txn_lost(faults: Faults) -> None:
     faults.cluster.etcd.fates.append((Fate.LOST, faults.first_hit(Fault.TXN_LOST)))
+    provoke_changes(faults)
 
 
 def txn_answer_lost(faults: Faults) -> None:
     faults.cluster.etcd.fates.append((Fate.APPLIED_UNANSWERED, faults.first_hit(Fault.TXN_ANSWER_LOST)))
+    provoke_changes(faults)
 
 
 def watch_lag(faults: Faults) -> None:

@@ -131,14 +131,25 @@ def crash_written(faults: Faults) -> None:
 
 def crash_truncated(faults: Faults) -> None:
     _crash_at(faults, Fault.CRASH_TRUNCATED, CrashPoint.TRUNCATED, faults.cluster.logstores)
+    provoke_changes(faults)
 
 
 def crash_alter_partition(faults: Faults) -> None:
     _crash_at(faults, Fault.CRASH_ALTER_PARTITION, CrashPoint.ALTER_PARTITION_SENT, faults.cluster.logstores)
+    provoke_changes(faults)
 
 
 def crash_between_txns(faults: Faults) -> None:
     _crash_at(faults, Fault.CRASH_BETWEEN_TXNS, CrashPoint.TXN_ANSWERED, faults.cluster.controllers)
+    provoke_changes(faults)
+
+
+def provoke_changes(faults: Faults) -> None:
+    """Leaders change, logs are cut and an ISR shrinks and grows when a logstore dies, and seldom otherwise."""
+    node = faults.one_of([each for each in faults.cluster.logstores if each.alive])
+    if node is not None:
+        node.kill()
+        faults.restart_later(node, 1 * SECOND)
 
 
 def crash_in_disk_operation(faults: Faults) -> None:
