@@ -20,7 +20,7 @@ IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills etcd integration bench bench-control bench-failover peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills etcd integration bench bench-replicated bench-control bench-failover peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -115,6 +115,9 @@ integration: setup etcd ## Real etcd, real processes, real clients
 
 bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)
+
+bench-replicated: setup etcd peer ## Three logstores and three brokers of Apache Kafka: RF 3, acks=all
+	@$(BIN)/python -m bench.replicated --pairs $(PAIRS)
 
 bench-control: setup etcd peer ## Leader changes while the data channel is empty to full, in four designs
 	@$(BIN)/python -m bench.control
