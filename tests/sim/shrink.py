@@ -86,10 +86,9 @@ class Shrinking:
             yield replace(options, faults=[each for each in kinds if each is not kind])
         assert set(SIZES) == {each.name for each in fields(AtMost)}
         for size in SIZES:
-            bound = getattr(options.at_most, size)
             least = 0 if size == "consumers" else 1
-            if bound > least:
-                yield replace(options, at_most=replace(options.at_most, **{size: least if bound > 3 else bound - 1}))
+            for bound in range(least, min(4, getattr(options.at_most, size))):
+                yield replace(options, at_most=replace(options.at_most, **{size: bound}))
 
     def _fails(self, options: Options) -> Case | None:
         for seed in range(self._case.seed, self._case.seed + SEEDS_PER_CASE):
