@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.sim.process import Process
-from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+from tests.sim.scheduler import MS, InvariantViolation, ProcessEnds, Scheduler
 from tests.sim.weather import Hit, Weather, unnoticed
 
 SILENCE_US_MAX = 3_000 * MS
@@ -293,7 +293,11 @@ class Network:
             self._end(target, "closed by the peer")
         else:
             assert target.peer is not None
-            target.peer.on_message(message)
+            try:
+                target.peer.on_message(message)
+            except ProcessEnds:
+                # An arrival is the network's event; what it sets off is the doing of whoever it arrives at.
+                target.process.interrupted()
 
     # --- what goes wrong ---------------------------------------------------------------------------------------------
 
