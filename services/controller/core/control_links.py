@@ -67,6 +67,10 @@ class ControlLink:
     deleted_topic_ids: set[bytes] = field(default_factory=set)
     # By topic id and partition: what the logstore answered last, where it was an error.
     partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    # Of these, the partitions that it has no disk for; unlike them it outlives a stream.
+    without_disk: set[tuple[bytes, int]] = field(default_factory=set)
+    # The log directories that it had told to be offline when it was asked for its partitions last.
+    offline_log_dirs: frozenset[str] = frozenset()
     # When they are repeated, and how long after the last time that is.
     repeat_ms: int = 0
     repeat_wait_ms: int = 0
@@ -76,6 +80,8 @@ class ControlLinks:
     def __init__(self, image: ControllerImage) -> None:
         self._image = image
         self.by_node: dict[int, ControlLink] = {}
+        # By topic id and partition: who has no disk for its replica, as far as the streams of today have told.
+        self.without_disk: dict[tuple[bytes, int], frozenset[int]] = {}
 
     def follow_registrations(self) -> list[Effect]:
         """A link for every registration, and none for any other."""
@@ -97,6 +103,7 @@ class ControlLinks:
 
     def _close(self, link: ControlLink) -> Effect:
         del self.by_node[link.node_id]
+        self._set_without_disk(link, set())
         return DisconnectControl(link.node_id, link.broker_epoch)
 
     def find(self, node_id: int, broker_epoch: int) -> ControlLink | None:
@@ -116,13 +123,16 @@ class ControlLinks:
         link.partition_errors.clear()
         link.repeat_wait_ms = 0
 
-    def on_response(self, link: ControlLink, response: ControlResponse, now_ms: int) -> None:
-        """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped."""
+    def on_response(self, link: ControlLink, response: ControlResponse, now_ms: int) -> dict[bytes, None]:
+        """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped.
+
+        Returns the topics of which replicas have lost their disk by it, or have one again.
+        """
         if not link.unanswered or link.unanswered[0].sequence != response.sequence:
-            return
+            return {}
         sent = link.unanswered.popleft()
         if response.error_code != ErrorCode.NONE:
-            return
+            return {}
         failed = {(each.topic_id, each.partition): each.error_code for each in response.partition_errors}
         if sent.deleted_topic_id:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -138,8 +148,26 @@ class ControlLinks:
             if failed:
                 link.repeat_wait_ms = min(max(2 * link.repeat_wait_ms, REPEAT_MS_MIN), REPEAT_MS_MAX)
                 link.repeat_ms = now_ms + link.repeat_wait_ms
+            return self._note_without_disk(link)
         elif sent.metadata_revision >= 0:
             link.metadata_revision = sent.metadata_revision
+        return {}
+
+    def _note_without_disk(self, link: ControlLink) -> dict[bytes, None]:
+        failed = {key for key, error in link.partition_errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR}
+        if any(sent.leadership_revision >= 0 for sent in link.unanswered):
+            # What is being asked once more is as it was until that is answered.
+            failed |= link.without_disk
+        return self._set_without_disk(link, failed)
+
+    def _set_without_disk(self, link: ControlLink, failed: set[tuple[bytes, int]]) -> dict[bytes, None]:
+        changed = sorted(failed ^ link.without_disk)
+        link.without_disk = failed
+        for key in changed:
+            nodes = self.without_disk.pop(key, frozenset()) ^ {link.node_id}
+            if nodes:
+                self.without_disk[key] = nodes
+        return {topic_id: None for topic_id, _ in changed}
 
     def tell_everything(
         self, link: ControlLink, full: UpdateMetadata, controller_epoch: int, now_ms: int
@@ -147,13 +175,30 @@ class ControlLinks:
         """The beginning of a stream. `full` is the present image."""
         image = self._image
         link.told_everything = True
-        topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
-        leader_and_isr = LeaderAndIsr(full=True, topics=[topic for topic in topics if topic.partitions])
-        effects = [self._send(link, controller_epoch, now_ms, leader_and_isr)]
+        effects = [self._tell_leadership(link, controller_epoch, now_ms, full=True)]
         for topic_id in image.deletions:
             effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
         effects.append(self._send(link, controller_epoch, now_ms, full))
         return effects
+
+    def _tell_leadership(self, link: ControlLink, controller_epoch: int, now_ms: int, *, full: bool) -> Effect:
+        """All partitions that it has a replica of."""
+        image = self._image
+        link.offline_log_dirs = self._offline_log_dirs(link)
+        topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
+        leader_and_isr = LeaderAndIsr(full=full, topics=[topic for topic in topics if topic.partitions])
+        return self._send(link, controller_epoch, now_ms, leader_and_isr)
+
+    def _offline_log_dirs(self, link: ControlLink) -> frozenset[str]:
+        return frozenset(self._image.logstores[link.node_id].record.offline_log_dirs)
+
+    def ask_after_failed_disks(self, controller_epoch: int, now_ms: int) -> list[Effect]:
+        """Who tells of another offline directory is told its partitions once more: the answer says which lay there."""
+        return [
+            self._tell_leadership(link, controller_epoch, now_ms, full=False)
+            for link in self.by_node.values()
+            if link.told_everything and not self._offline_log_dirs(link) <= link.offline_log_dirs
+        ]
 
     def tell_changes(
         self, changes: Changes, update: UpdateMetadata | None, controller_epoch: int, now_ms: int
