@@ -1,4 +1,4 @@
-"""Histories as a faultless cluster leaves them, and one anomaly of each kind to plant in them.
+"""One anomaly of each kind, to plant in histories that are clean.
 
 A plant changes a clean history where that kind of anomaly would show and nowhere else, so that the checker has to
 find it and to name it rightly. It returns False where the history gives no occasion.
@@ -8,122 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from tests.faults.checker import Kind
-from tests.faults.history import READER, Guarantee, Operation, Read, Type
-
-_FINAL_READERS = 2
-_STEP_NS = 1_000_000
-
-
-@dataclass(slots=True)
-class Written:
-    """A record in the log of a partition."""
-
-    value: str
-    epoch: int
-
-
-@dataclass(slots=True)
-class CleanCluster:
-    """A log per partition, clients that write and read it in small random steps, and the history of it all."""
-
-    random: random.Random
-    partitions: int
-    operations: list[Operation] = field(default_factory=list)
-    logs: dict[int, list[Written]] = field(default_factory=dict)
-    _now_ns: int = 0
-    _numbers: dict[str, int] = field(default_factory=dict)
-    _positions: dict[tuple[str, int], int] = field(default_factory=dict)
-
-    def history(self, steps: int) -> list[Operation]:
-        producers = {f"{guarantee.name.lower()}/1": guarantee for guarantee in Guarantee}
-        readers = ["reader-0/1", "reader-1/1"]
-        self.logs = {partition: [] for partition in range(self.partitions)}
-        for proc, guarantee in producers.items():
-            self._add(Operation(proc, Type.OK, "open", 0, value=guarantee, seed=1))
-        for proc in readers:
-            self._add(Operation(proc, Type.OK, "open", 0, value=READER))
-            for partition in self.logs:
-                self._assign(proc, partition, 0)
-        for _ in range(steps):
-            act = self.random.choices(("send", "poll", "list_offsets", "assign"), (10, 5, 2, 1))[0]
-            partition = self.random.randrange(self.partitions)
-            match act:
-                case "send":
-                    self._send(self.random.choice(list(producers)), partition)
-                case "poll":
-                    self._poll(self.random.choice(readers), partition, 10)
-                case "list_offsets":
-                    self._ask_for_end(self.random.choice(readers), partition)
-                case _:
-                    self._assign(self.random.choice(readers), partition, self._some_offset(partition))
-        for number in range(_FINAL_READERS):
-            self._read_everything(f"final-{number}/1")
-        return self.operations
-
-    def _add(self, operation: Operation) -> None:
-        self._now_ns += self.random.randint(1, _STEP_NS)
-        operation.ts = self._now_ns
-        self.operations.append(operation)
-
-    def _send(self, proc: str, partition: int) -> None:
-        """Most are written and acknowledged; some are refused; of some it stays unknown whether they are written."""
-        number = self._numbers[proc] = self._numbers.get(proc, 0) + 1
-        value = f"t|{proc}|{number}"
-        self._add(Operation(proc, Type.INVOKE, "send", 0, value=value, partition=partition))
-        outcome = self.random.choices((Type.OK, Type.FAIL, Type.INFO, None), (16, 1, 1, 1))[0]
-        log = self.logs[partition]
-        if outcome is Type.OK or (outcome is not Type.FAIL and self.random.random() < 0.5):
-            log.append(Written(value, len(log) // 20))
-        if outcome is Type.OK:
-            offset = len(log) - 1 if self.random.random() < 0.9 else None
-            self._add(Operation(proc, Type.OK, "send", 0, value=value, partition=partition, offset=offset))
-        elif outcome is not None:
-            self._add(Operation(proc, outcome, "send", 0, value=value, partition=partition, error="REQUEST_TIMED_OUT"))
-
-    def _poll(self, proc: str, partition: int, records_max: int) -> None:
-        """One poll for each leader epoch among them."""
-        log = self.logs[partition]
-        start = self._positions.get((proc, partition), 0)
-        end = min(len(log), start + records_max)
-        while start < end:
-            epoch = log[start].epoch
-            reads: list[Read] = []
-            while start < end and log[start].epoch == epoch:
-                reads.append((start, log[start].value))
-                start += 1
-            self._add(Operation(proc, Type.OK, "poll", 0, value=reads, partition=partition, epoch=epoch))
-        self._positions[proc, partition] = start
-
-    def _ask_for_end(self, proc: str, partition: int) -> None:
-        self._add(Operation(proc, Type.INVOKE, "list_offsets", 0, partition=partition))
-        end_offset = len(self.logs[partition])
-        self._add(Operation(proc, Type.OK, "list_offsets", 0, partition=partition, offset=end_offset))
-
-    def _assign(self, proc: str, partition: int, offset: int) -> None:
-        self._positions[proc, partition] = offset
-        self._add(Operation(proc, Type.OK, "assign", 0, partition=partition, offset=offset))
-
-    def _some_offset(self, partition: int) -> int:
-        return self.random.randint(0, len(self.logs[partition]))
-
-    def _read_everything(self, proc: str) -> None:
-        self._add(Operation(proc, Type.OK, "open", 0, value=READER))
-        for partition, log in self.logs.items():
-            self._add(Operation(proc, Type.INVOKE, "final", 0, partition=partition))
-            self._ask_for_end(proc, partition)
-            self._assign(proc, partition, 0)
-            while self._positions[proc, partition] < len(log):
-                self._poll(proc, partition, 25)
-            self._add(Operation(proc, Type.OK, "final", 0, partition=partition, offset=len(log)))
-
-
-def clean_history(seed: int, steps: int, partitions: int) -> list[Operation]:
-    return CleanCluster(random.Random(seed), partitions).history(steps)
+from tests.faults.history import Guarantee, Operation, Read, Type
 
 
 @dataclass(slots=True)
@@ -379,6 +269,37 @@ def negative_offset(plot: Plot) -> bool:
     return True
 
 
+def negative_end(plot: Plot) -> bool:
+    asked = plot.some(lambda each: each.f == "list_offsets" and each.type is Type.OK)
+    if asked is None:
+        return False
+    plot.replace(asked, msgspec.structs.replace(asked, offset=-1))
+    return True
+
+
+def read_at_a_negative_offset(plot: Plot) -> bool:
+    polled = plot.some(lambda each: each.f == "poll" and not is_final(each))
+    if polled is None or not isinstance(polled.value, list):
+        return False
+    nowhere: list[Read] = [(-5, polled.value[0][1]), *polled.value]
+    plot.replace(polled, msgspec.structs.replace(polled, value=nowhere))
+    return True
+
+
+def record_past_the_end(plot: Plot) -> bool:
+    """The end is the last record's own offset, for all final readers."""
+    done = plot.some(lambda each: each.f == "final" and each.type is Type.OK and (each.offset or 0) > 0)
+    if done is None:
+        return False
+    plot.operations = [
+        msgspec.structs.replace(each, offset=(each.offset or 0) - 1)
+        if each.f == "final" and each.type is Type.OK and each.partition == done.partition
+        else each
+        for each in plot.operations
+    ]
+    return True
+
+
 def epoch_that_goes_back(plot: Plot) -> bool:
     """The last records of a partition are of the first leader's epoch, for a final reader."""
     polled = plot.some(lambda each: each.f == "poll" and each.proc == "final-0/1" and (each.epoch or 0) > 0)
@@ -418,6 +339,9 @@ PLANTS: dict[Callable[[Plot], bool], frozenset[Kind]] = {
     value_of_another_partition: frozenset({Kind.UNKNOWN}),
     write_what_was_refused: frozenset({Kind.UNKNOWN}),
     negative_offset: frozenset({Kind.IMPOSSIBLE}),
+    negative_end: frozenset({Kind.IMPOSSIBLE}),
+    read_at_a_negative_offset: frozenset({Kind.IMPOSSIBLE}),
+    record_past_the_end: frozenset({Kind.IMPOSSIBLE}),
     epoch_that_goes_back: frozenset({Kind.IMPOSSIBLE}),
     leave_a_hole: frozenset({Kind.IMPOSSIBLE}),
 }

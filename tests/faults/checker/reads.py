@@ -81,6 +81,9 @@ class Reads:
         final = reads.finals.get(operation.proc)
         log, due = reads.log, self._due.get(session)
         for offset, value in operation.value:
+            if offset < 0:
+                self.verdict.add(Kind.IMPOSSIBLE, f"{operation.proc} read partition {partition} at offset {offset}")
+                continue
             if due is not None and offset != due:
                 self._out_of_step(session, due, offset)
             due = offset + 1
@@ -103,9 +106,7 @@ class Reads:
 
     def _out_of_step(self, session: Session, due: int, offset: int) -> None:
         proc, partition = session
-        if offset < 0:
-            self.verdict.add(Kind.IMPOSSIBLE, f"{proc} read partition {partition} at offset {offset}")
-        elif offset < due:
+        if offset < due:
             self.verdict.add(Kind.REORDERED, f"{proc} read partition {partition} offset {offset}, as {due} was due")
         else:
             self.skips.append(Skip(session, due, offset))

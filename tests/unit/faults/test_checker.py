@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.faults.checker import Apart, Kind, check
 from tests.faults.checker.sends import MalformedHistoryError
+from tests.faults.clean_history import clean_history
 from tests.faults.history import Guarantee, Operation, Type, in_order
-from tests.faults.planted import PLANTS, Plot, clean_history
+from tests.faults.planted import PLANTS, Plot
 
 seeds = st.integers(0, 1 << 32)
 
