@@ -16,6 +16,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.produce import BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
 from services.gateway.core.appends import UNSENT, PendingAppend
+from services.gateway.core.lost_sequences import LOSSES, LostSequences
 from services.gateway.core.queries import PendingStateQuery
 from services.gateway.core.slots import ResponseKind, Slot
 
@@ -89,6 +90,11 @@ class PendingProduce(Slot):
     def _fail(self, append: PendingAppend, error_code: int, message: str | None = None) -> None:
         append.is_parked = False
         self.has_failed = True
+        if error_code in LOSSES:
+            connection = self.connection
+            if connection.lost_sequences is None:
+                connection.lost_sequences = LostSequences()
+            connection.lost_sequences.lost(append.key, append.records, connection.processor.now_ms)
         response = append.response
         response.error_code = error_code
         response.error_message = message
