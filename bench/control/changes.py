@@ -35,6 +35,8 @@ class LeaderChange:
     """Milliseconds from the commit in etcd; `parked_failed` only where the loaded logstore was the old leader."""
 
     away: bool
+    requests_waiting: int
+    """Data requests that the command found waiting at the loaded logstore."""
     sent: float
     arrived: float
     applied: float
@@ -117,14 +119,15 @@ class LeaderChanges:
         changes = []
         for each in done:
             times = events[self._cluster.topic_id, each.partition, each.leader_epoch]
-            since = _milliseconds_since(times[Event.COMMITTED])
+            since = _milliseconds_since(times[Event.COMMITTED].at_ns)
             changes.append(
                 LeaderChange(
                     each.away,
-                    since(times[Event.SENT]),
-                    since(times[Event.ARRIVED]),
-                    since(times[Event.APPLIED]),
-                    since(times[Event.ACKNOWLEDGED]),
+                    times[Event.ARRIVED].requests_waiting,
+                    since(times[Event.SENT].at_ns),
+                    since(times[Event.ARRIVED].at_ns),
+                    since(times[Event.APPLIED].at_ns),
+                    since(times[Event.ACKNOWLEDGED].at_ns),
                     since(each.last_failed_ns) if each.away else None,
                 )
             )

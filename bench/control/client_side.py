@@ -37,6 +37,7 @@ _OLD, _NEW, _THIRD = range(3)
 _BARNABAS_PORT, _KAFKA_PORT = 28_600, 28_700
 _SECONDS_MAX = 60.0
 _SETTLE_SECONDS = 1.0
+_POINT_SECONDS_MAX = 15.0
 _ACKS_LEADER = 1
 _TOPIC, _LOAD_TOPIC = "moved", "load"
 
@@ -94,7 +95,8 @@ def _time_changes(brokers: Brokers, admin: Admin, count: int) -> list[float]:
     with ExitStack() as stack:
         electing = stack.enter_context(closing(PipelinedConnection(HOST, brokers.ports[_THIRD])))
         producing = stack.enter_context(closing(KafkaConnection(HOST, brokers.ports[_NEW], _SECONDS_MAX)))
-        while len(times) < count:
+        deadline = time.monotonic() + _POINT_SECONDS_MAX
+        while len(times) < count and time.monotonic() < deadline:
             admin.reassign(_TOPIC, {number: [new, old, third] for number in range(_PARTITIONS)})
             times += [_time_change(brokers, electing, producing, number) for number in range(_PARTITIONS)]
             admin.reassign(_TOPIC, {number: [old, new, third] for number in range(_PARTITIONS)})

@@ -19,7 +19,7 @@ from barnabas.cli.services import Role, Service
 from bench.control.admin import Admin
 from bench.control.designs import Design
 from bench.control.load_process import LoadProcess
-from bench.control.recording import EpochKey, Event, read_recordings
+from bench.control.recording import EpochKey, Event, Noted, read_recordings
 
 LOADED, SUCCESSOR, STANDING_STILL, IDLE = range(4)
 MOVED_TOPIC = "moved"
@@ -107,7 +107,7 @@ class MeasuredCluster:
         assert identity is not None, "it was started"
         return identity
 
-    def events(self) -> dict[EpochKey, dict[Event, int]]:
+    def events(self) -> dict[EpochKey, dict[Event, Noted]]:
         return read_recordings(self._recordings.values())
 
     @property

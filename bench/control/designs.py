@@ -63,7 +63,10 @@ class Separate(LogstoreCore):
         epochs = epochs_of(request)
         if epochs:
             self._unanswered[session_id, request.sequence] = epochs
-            self.recording.note(Event.ARRIVED, epochs)
+            self.recording.note(Event.ARRIVED, epochs, requests_waiting=self._requests_waiting())
+
+    def _requests_waiting(self) -> int:
+        return len(self._data_inbox)
 
     def take_outgoing(self) -> Outgoing:
         outgoing = super().take_outgoing()
@@ -106,6 +109,7 @@ class OneQueue(Separate):
         self._door.extend([(stream_id, append) for append in request.appends])
         self._door.extend([(stream_id, query) for query in request.offset_queries])
         self._door.extend([(stream_id, query) for query in request.state_queries])
+        self._open_door()
 
     def on_stream_closed(self, stream_id: int) -> None:
         self._open_streams.discard(stream_id)
@@ -117,6 +121,7 @@ class OneQueue(Separate):
             self._enter(session_id, request)
         else:
             self._door.append((session_id, request))
+            self._open_door()
 
     @property
     def has_work(self) -> bool:
@@ -128,6 +133,9 @@ class OneQueue(Separate):
             self._carry_out(*self._overtaking.popleft())
         self._leave()
         super().step(now_ms, wall_ms)
+
+    def _requests_waiting(self) -> int:
+        return len(self._door) + len(self._channel) + super()._requests_waiting()
 
     def _open_door(self) -> None:
         """Nobody passes another there."""

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeAlias
@@ -28,26 +29,37 @@ class Event(StrEnum):
     ACKNOWLEDGED = "the controller has the answer"
 
 
+@dataclass(slots=True, frozen=True)
+class Noted:
+    at_ns: int
+    requests_waiting: int
+
+
 class Recording:
     """Appends to a file of one process's own."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
-    def note(self, event: Event, epochs: Iterable[EpochKey], at_ns: int | None = None) -> None:
-        """It happened now, if not said otherwise."""
-        line = json.dumps([event.name, at_ns or time.monotonic_ns(), list(epochs)]) + "\n"
+    def note(
+        self, event: Event, epochs: Iterable[EpochKey], at_ns: int | None = None, requests_waiting: int = -1
+    ) -> None:
+        """It happened now, if not said otherwise; so many data requests waited at the logstore then, where that is
+        known.
+        """
+        line = json.dumps([event.name, at_ns or time.monotonic_ns(), list(epochs), requests_waiting]) + "\n"
         os.write(self._descriptor, line.encode())
 
 
-def read_recordings(paths: Iterable[Path]) -> dict[EpochKey, dict[Event, int]]:
-    """For every leader epoch the time in ns of each event that was the first about it."""
-    found: dict[EpochKey, dict[Event, int]] = {}
+def read_recordings(paths: Iterable[Path]) -> dict[EpochKey, dict[Event, Noted]]:
+    """For every leader epoch each event that was the first about it."""
+    found: dict[EpochKey, dict[Event, Noted]] = {}
     for path in paths:
         for line in path.read_text().splitlines():
-            name, at_ns, epochs = json.loads(line)
+            name, at_ns, epochs, requests_waiting = json.loads(line)
+            noted = Noted(at_ns, requests_waiting)
             for topic_id, partition, leader_epoch in epochs:
-                found.setdefault((topic_id, partition, leader_epoch), {}).setdefault(Event[name], at_ns)
+                found.setdefault((topic_id, partition, leader_epoch), {}).setdefault(Event[name], noted)
     return found
 
 

@@ -23,6 +23,8 @@ _PLOTS = {
 }
 _BEGIN = "<!-- made by make bench-control: begin -->"
 _END = "<!-- made by make bench-control: end -->"
+_QUIET_LOAD_MAX = 0.5
+_BUSY = "**The machine was busy with other work: these figures are too high, and scatter.** "
 
 Times: TypeAlias = Callable[[Point], list[float]]
 
@@ -55,12 +57,13 @@ def save(run: ControlRun) -> Path:
 def tables(run: ControlRun, path: Path) -> str:
     machine = run.machine
     counts = [len(point.parked_failed) for point in run.points]
+    is_busy = float(machine["load average before"]) > _QUIET_LOAD_MAX
     lines = [
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {machine['cpu']}, {machine['memory']}, "
         f"Linux {machine['kernel']}, Python {machine['python']}, load average before it "
-        f"{machine['load average before']}. The channel has {QUEUED_MAX_REQUESTS} places; the load's requests carry "
-        f"one record of {run.value_bytes:,} bytes; {min(counts)} to {max(counts)} changes away from the loaded "
-        f"logstore a point, and as many back to it. All figures: `{path.relative_to(ROOT)}`.",
+        f"{machine['load average before']}. {_BUSY if is_busy else ''}The channel has {QUEUED_MAX_REQUESTS} places; "
+        f"the load's requests carry one record of {run.value_bytes:,} bytes; {min(counts)} to {max(counts)} changes away "
+        f"from the loaded logstore a point, and as many back to it. All figures: `{path.relative_to(ROOT)}`.",
         "",
         "**(a) From the commit in etcd to the loaded logstore's acknowledgement**, p50 / p99 in ms:",
         "",
@@ -106,10 +109,10 @@ def _separate_in_detail(points: Sequence[Point]) -> list[str]:
     """Where the time goes in our own design, and what it was under."""
     lines = [
         "Our own design by its hops (p50 / p99, ms after the commit), with the rate of the load, the requests of it "
-        "that waited for credit, and how busy the machine was:",
+        "that waited for credit, how many the command found waiting at the logstore, and how busy the machine was:",
         "",
-        "| data offered | sent | at the data process | carried out | acknowledged | appends/s | no credit | busy |",
-        "|---|---|---|---|---|---|---|---|",
+        "| data offered | sent | arrived | carried out | acknowledged | appends/s | no credit | found | busy |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for point in points:
         if point.design is not Design.SEPARATE:
@@ -120,6 +123,7 @@ def _separate_in_detail(points: Sequence[Point]) -> list[str]:
         ]
         cells.append(f"{mean(point.appends_per_second):,.0f}")
         cells.append(f"{mean(point.appends_without_credit):,.0f}")
+        cells.append(f"{percentile([change.requests_waiting for change in point.changes], 0.5):.0f}")
         cells.append(f"{mean(point.machine_busy):.0%}")
         lines.append(f"| {point.backlog.name} | {' | '.join(cells)} |")
     return lines
