@@ -127,9 +127,44 @@ def test_sequences_wrap() -> None:
 def test_a_producer_that_is_back_later_goes_on() -> None:
     """It had its batch written through another connection meanwhile."""
     world, client = lose(5)
+    client.produce(0, records=batch(9))
     world.pass_ms(HELD_BACK_MS - 1)
     client.produce(0, records=batch(9))
-    assert codes(client) == [TIMED_OUT, NOT_LEADER]
+    assert codes(client) == [TIMED_OUT, NOT_LEADER, NOT_LEADER]
     world.pass_ms(1)
     client.produce(0, records=batch(9))
     assert sent(world, 2) == [batch(9)]
+
+
+def test_what_was_under_way_behind_a_refused_batch_did_not_skip_a_sequence() -> None:
+    """Replicas were too few for the first, and enough again when the second came."""
+    world = World()
+    client = world.client()
+    client.produce(0, acks=-1, records=batch(5))
+    client.produce(0, acks=-1, records=batch(6))
+    world.logstore.append_result(error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.logstore.append_result(error_code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert codes(client) == [ErrorCode.NOT_ENOUGH_REPLICAS, NOT_LEADER]
+
+
+def test_a_gap_of_the_producers_own_is_told() -> None:
+    world = World()
+    client = world.client()
+    client.produce(0, records=batch(6))
+    world.logstore.append_result(error_code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert codes(client) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+
+
+def test_a_producer_that_has_no_answer_yet_is_held_back_for_as_long() -> None:
+    """The refusal stands in line behind an answer that takes its time."""
+    world = World(topic(leaders=(1, 1)), pods=("p-0",))
+    client = world.client()
+    client.produce(1, acks=-1, records=batch(0))
+    world.logstore.append_result()
+    client.produce(0, acks=-1, records=batch(5))
+    world.logstore.append_result(error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    world.pass_ms(HELD_BACK_MS * 5)
+    client.produce(0, acks=-1, records=batch(6))
+    assert sent(world, 1) == []
+    world.pod.complete(world.pod.produces[0].entry_id, Outcome.SATISFIED, 0)
+    assert codes(client) == [ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS, NOT_LEADER]

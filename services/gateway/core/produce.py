@@ -73,7 +73,10 @@ class PendingProduce(Slot):
                 self.connection.processor.adopt_leader(
                     append.topic_id, append.partition, result.leader_id, result.leader_epoch
                 )
-            self._fail(append, result.error_code, result.error_message or None)
+            error_code = result.error_code
+            if error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_behind_a_lost_one(append):
+                error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._fail(append, error_code, result.error_message or None)
             response.record_errors = [
                 BatchIndexAndErrorMessage(error.batch_index, error.message) for error in result.record_errors
             ]
@@ -81,6 +84,12 @@ class PendingProduce(Slot):
         self.unanswered -= 1
         if self.unanswered == 0:
             self._settle()
+
+    def _is_behind_a_lost_one(self, append: PendingAppend) -> bool:
+        """It was under way when that one was refused."""
+        connection = self.connection
+        lost = connection.lost_sequences
+        return lost is not None and lost.hold_back(append.key, append.records, connection.processor.now_ms)
 
     def refuse(self, append: PendingAppend, error: ErrorCode, message: str) -> None:
         """It goes to no leader."""
@@ -94,7 +103,7 @@ class PendingProduce(Slot):
             connection = self.connection
             if connection.lost_sequences is None:
                 connection.lost_sequences = LostSequences()
-            connection.lost_sequences.lost(append.key, append.records, connection.processor.now_ms)
+            connection.lost_sequences.lost(append.key, append.records, self)
         response = append.response
         response.error_code = error_code
         response.error_message = message
