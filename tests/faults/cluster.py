@@ -23,7 +23,7 @@ from barnabas.cli.etcd_binary import pick_etcd
 from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.processes import ProcessIdentity
 from barnabas.cli.services import Role, service_environment
-from protos.controller.v1.operations_pb2 import DescribeClusterResponse
+from protos.controller.v1.operations_pb2 import DescribeClusterResponse, Node
 from tests.faults.machines import (
     CLIENTS,
     CONTROLLER_PORT,
@@ -66,6 +66,10 @@ class FaultCluster:
     def __init__(self) -> None:
         self._cleanup = ExitStack()
         self._identities: dict[str, ProcessIdentity] = {}
+        self._epochs: dict[str, int] = {}
+        """Of the registrations, when all was well the last time."""
+        self._past_epochs: dict[str, int] = {}
+        """Of those that were started again since then: they have to register anew."""
         self.network: Network | None = None
         self.no_network = ""
         self.small_disk: Path | None = None
@@ -118,11 +122,13 @@ class FaultCluster:
             self.network.heal()
         for path in [*map(self.layout.etcd_directory, ETCD), *self._log_directories()]:
             _empty(path)
+        self._epochs.clear()
         self.start()
 
     def spawn(self, service: str, environment: dict[str, str] | None = None) -> None:
         """Start one process, which finds what the one before it left; nothing is waited for."""
         assert not self.is_alive(service), service
+        self._past_epochs[service] = self._epochs.get(service, 0)
         previous = self._identities.get(service)
         if previous is not None:
             processes.signal_session(previous, signal.SIGKILL)
@@ -200,15 +206,18 @@ class FaultCluster:
             return "there is no active controller"
         if described.problems:
             return described.problems[0]
-        connected = {(node.role, node.id) for node in described.nodes if node.alive and node.connected}
+        epochs = {_service_of(node): node.epoch for node in described.nodes if node.alive and node.connected}
         for service in SERVICES:
-            member = service.rpartition("-")[2] if service in LOGSTORES else service
-            if (
-                role_of(service) not in (Role.ETCD, Role.CONTROLLER)
-                and (str(role_of(service)), member) not in connected
-            ):
+            if role_of(service) in (Role.ETCD, Role.CONTROLLER):
+                continue
+            if service not in epochs:
                 return f"the controller has no stream of {service}"
-        return ready_to_serve(self.layout)
+            if epochs[service] <= self._past_epochs.get(service, 0):
+                return f"nobody has noticed yet that {service} was started again"
+        unready = ready_to_serve(self.layout)
+        if unready is None:
+            self._epochs = epochs
+        return unready
 
     def wait_until(self, reason: Callable[[], str | None], seconds_max: float) -> float:
         """Until there is no reason to wait any more; returns the seconds. Raises UnhealthyError."""
@@ -264,6 +273,11 @@ class FaultCluster:
         except FileNotFoundError:
             mounted = False
         self.small_disk = path if mounted else None
+
+
+def _service_of(node: Node) -> str:
+    """Logstores are registered by their number alone."""
+    return f"{node.role}-{node.id}" if node.role == Role.LOGSTORE else node.id
 
 
 def _empty(directory: Path) -> None:
