@@ -167,7 +167,7 @@ class LogstoreNode(Process):
                 f"{self.name}:data",
                 f"{self.name}:control",
                 boot_id=f"boot-{self._boots}",
-                may_lack_records=not (directory.was_shut_down_cleanly or directory.page_cache_survived),
+                may_lack_records=directory.may_lack_records,
             ),
             on_registered=self._registered,
         )

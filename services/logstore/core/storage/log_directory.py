@@ -7,6 +7,7 @@ for another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,6 +78,9 @@ class LogDirectory:
         self.page_cache_survived = False
         """Same kernel boot as last time: what a killed process had written is still there, flushed or not. Where it is
         not, records that had been acknowledged may be gone: an operator is told."""
+        self.may_lack_records = False
+        """And so is the controller, by every start until it has seen to that no ISR relies on them (`trust`)."""
+        self._kernel_boot_id = b""
         self._deletions: list[tuple[int, str]] = []
         self.futures: list[TopicPartition] = []
         """Found by `load`: partitions that were on their way into this directory. Their copies are begun anew."""
@@ -102,7 +106,7 @@ class LogDirectory:
             return identity
         directory = cls(disk, path, identity, unique_name)
         directory._take_marker()
-        directory._note_boot(kernel_boot_id)
+        directory._read_boot(kernel_boot_id.encode())
         return directory
 
     def load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply = map) -> list[OpenedPartition]:
@@ -162,12 +166,31 @@ class LogDirectory:
         # could be back after the next power cut.
         self._disk.flush_directory(self.path)
 
-    def _note_boot(self, kernel_boot_id: str) -> None:
-        path = f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
-        before = self._disk.read_file(path) if self._disk.exists(path) else b""
-        self.page_cache_survived = before == kernel_boot_id.encode()
-        if not self.page_cache_survived:
-            self._disk.replace_file(path, kernel_boot_id.encode())
+    def _read_boot(self, kernel_boot_id: bytes) -> None:
+        """The file is there as long as nothing is lacking. A process that starts after a power cut may be killed, or
+        stopped cleanly, before the controller has heard of it: the next one has to say so again.
+        """
+        self._kernel_boot_id = kernel_boot_id
+        before = self._disk.read_file(self._boot_path) if self._disk.exists(self._boot_path) else b""
+        self.page_cache_survived = before == kernel_boot_id
+        self.may_lack_records = not self.page_cache_survived and not (self.was_shut_down_cleanly and before)
+        if self.may_lack_records:
+            self._forget_boot()
+        elif not self.page_cache_survived:
+            self._disk.replace_file(self._boot_path, kernel_boot_id)
+
+    @property
+    def _boot_path(self) -> str:
+        return f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
+
+    def _forget_boot(self) -> None:
+        if self._disk.exists(self._boot_path):
+            self._disk.remove(self._boot_path)
+
+    def trust(self) -> ReplaceEffect:
+        """The controller knows what may be lacking: a start in the same boot need not say so again."""
+        self.may_lack_records = False
+        return ReplaceEffect(FileReplacement(self._boot_path, self._kernel_boot_id))
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         path = f"{self.path}/{name}"
@@ -318,7 +341,16 @@ class LogDirectory:
         """
         if self.error is None:
             self.error = error
+            if error.operation.startswith("flush"):
+                self._expect_losses()
         return [(log, log.fail(error)) for log in self.logs.values()]
+
+    def _expect_losses(self) -> None:
+        """A failed flush marks pages clean that are not on the disk: they may be gone at the next start, boot or not
+        (ATC'20, "Can Applications Recover from fsync Failures?"). A disk that refuses even this needs another boot.
+        """
+        with suppress(DiskError):
+            self._forget_boot()
 
     def closing_flushes(self) -> list[FlushEffect]:
         """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle."""
