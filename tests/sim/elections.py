@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.cluster.keys import DeletionRecord, Keys, PartitionChunk, PartitionRecord, TopicRecord, decode_record
+from barnabas.cluster.keys import (
+    PARTITIONS_PER_CHUNK,
+    DeletionRecord,
+    Keys,
+    PartitionChunk,
+    PartitionRecord,
+    TopicRecord,
+    decode_record,
+)
 from barnabas.cluster.messages import NO_LEADER
 from tests.sim.etcd_model import EtcdModel
 from tests.sim.history import Partition, name
 from tests.sim.scheduler import InvariantViolation
-
-PARTITIONS_PER_CHUNK = 500
-UNCLEAN = "unclean.leader.election.enable"
-MIN_ISR = "min.insync.replicas"
+from tests.sim.topology import MIN_ISR, UNCLEAN
 
 Elected = Callable[[Partition, PartitionRecord, bool], None]
 Altered = Callable[[Partition, PartitionRecord], None]
@@ -37,20 +42,26 @@ class Elections:
         self._by_leader_epoch: dict[tuple[Partition, int], PartitionRecord] = {}
         self._by_epochs: dict[tuple[Partition, int, int], PartitionRecord] = {}
         self.topics: dict[bytes, TopicRecord] = {}
+        self._ids: dict[str, list[bytes]] = {}
+        # Topics that are deleted, and of these the ones whose replicas have not all gone yet.
         self.deleted: dict[bytes, None] = {}
+        self.being_deleted: dict[bytes, None] = {}
         # By topic: the least that `min.insync.replicas` ever was.
         self._min_isr: dict[bytes, int] = {}
         self.unclean_elections = 0
-        # Somebody has asked for unclean elections (ElectLeaders), whatever the topic says.
-        self.unclean_is_asked = False
+        # Topics for which somebody has asked for unclean elections (ElectLeaders), whatever they say themselves.
+        self.unclean_is_asked: dict[str, None] = {}
         self.transitions = 0
 
     def etcd_changed(self, model: EtcdModel) -> None:
         """After everything that may have changed it."""
         for revision in range(self._revision + 1, model.revision + 1):
             for event in model.history(revision):
+                key = event.key_value.key
                 if not event.deleted:
-                    self._put(event.key_value.key, event.key_value.value)
+                    self._put(key, event.key_value.value)
+                elif key.startswith(self._keys.deletions):
+                    self.being_deleted.pop(bytes.fromhex(key[len(self._keys.deletions) :]), None)
         self._revision = model.revision
 
     def _put(self, key: str, value: bytes) -> None:
@@ -58,11 +69,13 @@ class Elections:
             return
         match decode_record(self._keys, key, value):
             case TopicRecord() as topic:
+                if topic.topic_id not in self.topics:
+                    self._ids.setdefault(topic.topic, []).append(topic.topic_id)
                 self.topics[topic.topic_id] = topic
                 minimum = int(topic.configs.get(MIN_ISR, "1"))
                 self._min_isr[topic.topic_id] = min(minimum, self._min_isr.get(topic.topic_id, minimum))
             case DeletionRecord() as deletion:
-                self.deleted[deletion.topic_id] = None
+                self.deleted[deletion.topic_id] = self.being_deleted[deletion.topic_id] = None
             case PartitionChunk() as chunk:
                 for number, record in enumerate(chunk.partitions, chunk.chunk * PARTITIONS_PER_CHUNK):
                     self._follow((chunk.topic_id, number), record)
@@ -101,12 +114,24 @@ class Elections:
             return False
         if record.leader in (*before.in_sync_replicas, *before.eligible_leader_replicas):
             return False
+        was_moving = before.adding_replicas or before.removing_replicas
+        if was_moving and not (record.adding_replicas or record.removing_replicas or record.leader_recovering):
+            return False  # The move has ended: who leads came into the ISR with the same change, and has everything.
         topic = self.topics.get(key[0])
-        is_allowed = topic is not None and topic.configs.get(UNCLEAN) == "true"
-        if not is_allowed and not self.unclean_is_asked:
+        is_asked = topic is not None and topic.topic in self.unclean_is_asked
+        if not is_asked and (topic is None or topic.configs.get(UNCLEAN) != "true"):
             raise InvariantViolation(f"{name(key)}: {record.leader} is elected unclean after {before}")
         self.unclean_elections += 1
         return True
+
+    def ids_of(self, topic: str) -> list[bytes]:
+        """Of all topics that have ever had this name, the oldest first."""
+        return self._ids.get(topic, [])
+
+    @property
+    def existing(self) -> dict[Partition, PartitionRecord]:
+        """Of the topics that are there now."""
+        return {key: record for key, record in self.current.items() if key[0] not in self.deleted}
 
     def min_isr(self, key: Partition) -> int:
         """So many disks have every committed record, at least."""

@@ -11,6 +11,7 @@ nobody can know.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -45,83 +46,100 @@ class Counts:
     fetches: int = 0
     consumed: int = 0
     admin: int = 0
+    administered: Counter[str] = field(default_factory=Counter)
+    """By what was asked: administrators' requests that were answered with success."""
 
     def __str__(self) -> str:
+        administered = [f"{count} × {what}" for what, count in sorted(self.administered.items())]
         return (
             f"{self.produced} records produced ({self.acked} acknowledged, {self.failed} refused, "
             f"{self.unknown} of unknown fate), {self.fetches} fetches, {self.consumed} records consumed, "
-            f"{self.admin} topics created"
+            f"{self.admin} topics created, "
+            f"{', '.join(administered) or 'no administration'}"
         )
 
 
 class History:
+    """A topic's name may stand for one topic after the other: where clients go by names, what they are told is looked
+    for in all of them.
+    """
+
     def __init__(self) -> None:
         self.partitions: dict[Partition, PartitionHistory] = {}
-        self.sent: dict[bytes, Partition] = {}
+        # By value: the topic's name and the partition that it was sent to.
+        self.sent: dict[bytes, tuple[str, int]] = {}
         # Certainly not written: the leader said so.
         self.refused: dict[bytes, str] = {}
+        # Partitions of which an administrator has deleted records, by the topic's name.
+        self.shortened: dict[tuple[str, int], None] = {}
         self.counts = Counts()
-        # What is committed at an offset, by those who see everything.
+        # Known by those who see everything: what is committed at an offset, and the ids that a name has ever had.
         self.committed_at: Callable[[Partition, int], bytes | None] = lambda partition, offset: None
+        self.ids_of: Callable[[str], list[bytes]] = lambda topic: []
 
     def of(self, partition: Partition) -> PartitionHistory:
         return self.partitions.setdefault(partition, PartitionHistory())
 
-    def sending(self, partition: Partition, value: bytes) -> None:
+    def sending(self, topic: str, partition: int, value: bytes) -> None:
         assert value not in self.sent, "a value is sent once"
-        self.sent[value] = partition
+        self.sent[value] = (topic, partition)
         self.counts.produced += 1
 
-    def acknowledged(self, partition: Partition, offset: int, value: bytes, acks: int) -> None:
+    def acknowledged(self, topic: str, partition: int, offset: int, value: bytes, acks: int) -> None:
+        """ok. With an offset of -1 it is a duplicate too old for its offset to be known."""
         self.counts.acked += 1
-        history = self.of(partition)
         if offset < 0:
-            if value not in history.lost_values:
-                history.acked_without_offset[value] = None
+            self._acknowledged_somewhere(topic, partition, value)
             return
-        if (offset, value) in history.lost:
-            return
-        committed = self.committed_at(partition, offset)
-        if committed != value:
-            if acks == -1:
-                raise InvariantViolation(
-                    f"I8: {name(partition)} offset {offset} is acknowledged as {value!r}, committed is {committed!r}"
-                )
-            return
-        history.acked[offset] = value
-        self._seen(partition, offset, value)
-
-    def consumed(self, partition: Partition, offset: int, value: bytes) -> None:
-        self.counts.consumed += 1
-        history = self.of(partition)
-        if (offset, value) in history.lost:
-            return
-        committed = self.committed_at(partition, offset)
-        if committed != value:
+        found = self._find(topic, partition, offset, value)
+        if found is not None:
+            self.of(found).acked[offset] = value
+            self._seen(found, (topic, partition), offset, value)
+        elif acks == -1 and not self._is_lost(topic, partition, offset, value):
             raise InvariantViolation(
-                f"I9: {name(partition)} offset {offset} was read as {value!r}, committed is {committed!r}"
+                f"I8: {topic}-{partition} offset {offset} is acknowledged as {value!r}, committed is "
+                f"{[self.committed_at((each, partition), offset) for each in self.ids_of(topic)]}"
             )
-        history.consumed[offset] = value
-        self._seen(partition, offset, value)
 
-    def _seen(self, partition: Partition, offset: int, value: bytes) -> None:
-        """However a value became visible: it was sent there, it is nowhere else, nothing else is in its place."""
-        if self.sent.get(value) != partition:
+    def consumed(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        self.counts.consumed += 1
+        found = self._find(topic, partition, offset, value)
+        if found is not None:
+            self.of(found).consumed[offset] = value
+            self._seen(found, (topic, partition), offset, value)
+        elif not self._is_lost(topic, partition, offset, value):
+            raise InvariantViolation(
+                f"I9: {topic}-{partition} offset {offset} was read as {value!r}, committed is "
+                f"{[self.committed_at((each, partition), offset) for each in self.ids_of(topic)]}"
+            )
+
+    def _find(self, topic: str, partition: int, offset: int, value: bytes) -> Partition | None:
+        for topic_id in reversed(self.ids_of(topic)):
+            if self.committed_at((topic_id, partition), offset) == value:
+                return topic_id, partition
+        return None
+
+    def _is_lost(self, topic: str, partition: int, offset: int, value: bytes) -> bool:
+        return any((offset, value) in self.of((topic_id, partition)).lost for topic_id in self.ids_of(topic))
+
+    def _acknowledged_somewhere(self, topic: str, partition: int, value: bytes) -> None:
+        topic_ids = self.ids_of(topic)
+        if len(topic_ids) == 1 and value not in self.of((topic_ids[0], partition)).lost_values:
+            self.of((topic_ids[0], partition)).acked_without_offset[value] = None
+
+    def _seen(self, partition: Partition, sent_to: tuple[str, int], offset: int, value: bytes) -> None:
+        """However a value became visible: it was sent there, and it is nowhere else."""
+        if self.sent.get(value) != sent_to:
             raise InvariantViolation(f"{name(partition)} offset {offset} holds {value!r}, which was never sent there")
         if value in self.refused:
             raise InvariantViolation(f"{value!r} is at {name(partition)} offset {offset}, yet {self.refused[value]}")
         history = self.of(partition)
-        acked, consumed = history.acked.get(offset, value), history.consumed.get(offset, value)
-        if acked != value or consumed != value:
-            other = acked if acked != value else consumed
-            raise InvariantViolation(
-                f"{name(partition)} offset {offset} is {value!r} for one and {other!r} for another"
-            )
         if history.offset_of.setdefault(value, offset) != offset:
             first = history.offset_of[value]
-            raise InvariantViolation(f"{value!r} is in {name(partition)} twice, at {first} and {offset}")
+            raise InvariantViolation(f"I10: {value!r} is in {name(partition)} twice, at {first} and {offset}")
 
     def certainly_refused(self, value: bytes, why: str) -> None:
+        """fail: it is not in the log, and never will be."""
         self.counts.failed += 1
         self.refused[value] = why
         for history in self.partitions.values():
@@ -141,9 +159,11 @@ class History:
             if history.offset_of.get(value) == offset:
                 del history.offset_of[value]
 
-    def has_lost(self, partition: Partition) -> bool:
-        """Something committed went: offsets may have gone back."""
-        return bool(self.of(partition).lost)
+    def may_jump(self, topic: str, partition: int) -> bool:
+        """Offsets may be where nobody expects them: records were lost or deleted, or it is another topic by now."""
+        topic_ids = self.ids_of(topic)
+        has_lost = any(self.of((topic_id, partition)).lost for topic_id in topic_ids)
+        return has_lost or len(topic_ids) > 1 or (topic, partition) in self.shortened
 
 
 def name(partition: Partition) -> str:

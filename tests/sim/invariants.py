@@ -14,14 +14,13 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.replication.in_sync_replicas import PendingIsr
 from services.purgatory.core.purgatory import Outputs
 from services.purgatory.core.waiting import ProduceWait
-from tests.sim.history import name
 from tests.sim.history import Partition as PartitionKey
+from tests.sim.history import name
 from tests.sim.nodes.gateway import GatewayNode
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.nodes.purgatory import PurgatoryNode
 from tests.sim.promises import Promises
 from tests.sim.scheduler import InvariantViolation
-
 
 # Leader epoch, partition epoch, log start, high watermark, log end, leading, what is asked for the ISR.
 _State = tuple[int, int, int, int, int, bool, PendingIsr | None]
@@ -35,6 +34,8 @@ class Invariants:
         self._high_watermarks: dict[tuple[PartitionKey, int], int] = {}
         # By replica of this life: what it was when it was looked at last.
         self._seen: dict[Partition, _State] = {}
+        # By logstore: the partitions that it has replicas of.
+        self._hosted: dict[str, set[PartitionKey]] = {}
         # By pod, its life, stream and entry: what waits for a completion.
         self.parked_produces: dict[tuple[str, int, int, int], ParkProduce] = {}
         # By gateway and life: the revision that it answers by.
@@ -46,7 +47,13 @@ class Invariants:
     def logstore_turned(self, node: LogstoreNode) -> None:
         core = node.core
         assert core is not None
-        for partition in core._replicas.by_key.values():
+        hosted = core._replicas.by_key
+        known = self._hosted.get(node.name)
+        if known is None or hosted.keys() != known:
+            for key in sorted((known or set()) - hosted.keys()):
+                self.promises.removed(node, key)
+            self._hosted[node.name] = set(hosted)
+        for partition in hosted.values():
             log = partition.log
             # What follows is a matter of these alone: most turns change nothing of most partitions.
             state = (
@@ -66,19 +73,26 @@ class Invariants:
         if waiting > core._config.queued_requests_max:
             raise InvariantViolation(f"I16: {node.name} holds {waiting} requests")
 
+    def logstore_started(self, node: LogstoreNode) -> None:
+        """What it hosts now it has found on its disk."""
+        self._hosted.pop(node.name, None)
+
     def _look_at(self, node: LogstoreNode, partition: Partition, before: _State, state: _State) -> None:
         if not partition.online:
             return
         key, log = partition.key, partition.log
         offsets = (log.log_start_offset, partition.last_stable_offset, partition.high_watermark, log.log_end_offset)
-        if list(offsets) != sorted(offsets):
+        if list(offsets) != sorted(offsets) and not log.truncation.is_begun:
             raise InvariantViolation(f"I7: {name(key)} at {node.name}: start, LSO, HW, LEO are {offsets}")
-        written = self.promises.replica(node, partition).end
+        replica = self.promises.replica(node, partition)
+        written = replica.end
         if log.log_end_offset > written:
             raise InvariantViolation(
                 f"I7: {name(key)} at {node.name}: log end {log.log_end_offset}, written up to {written}"
             )
-        if state[:2] < before[:2] or state[2] < before[2]:
+        # A follower whose empty log is in the midst of the leader's first batch begins anew where that begins.
+        is_earlier = log.log_start_offset < before[2] and log.log_start_offset != replica.start
+        if state[:2] < before[:2] or is_earlier:
             raise InvariantViolation(f"I6: {name(key)} at {node.name} went from {before} back to {state}")
         if state[:2] != before[:2] or before is state:
             self._check_that_it_was_decided(node, partition)

@@ -100,6 +100,10 @@ class Promises:
         replica = self.replica(node, partition)
         replica.flushed = max(replica.flushed, offset)
 
+    def removed(self, node: LogstoreNode, key: PartitionKey) -> None:
+        """The controller has had it give up its replica."""
+        self.of(key).replicas.pop(node.node_id, None)
+
     def replica(self, node: LogstoreNode, partition: Partition) -> ReplicaLog:
         """What is on its disk; read anew where it is another log than before."""
         promise = self.of(partition.key)

@@ -18,8 +18,8 @@ from tests.sim.cluster import Cluster
 from tests.sim.faults import Fault, Faults
 from tests.sim.run import Options, simulate
 from tests.sim.scheduler import MS, SECOND, Scheduler
-from tests.sim.topology import Shape, TopicShape
 from tests.sim.shapes import random_shape
+from tests.sim.topology import Shape, TopicShape
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 6

@@ -42,6 +42,10 @@ class Shape:
     consumers: list[Taste] = field(default_factory=list)
     encode: bool = False
     replica_lag_ms_max: int = REPLICA_LAG_MS_MAX
+    expendable: list[str] = field(default_factory=list)
+    """Topics that an administrator may delete, or have led unclean."""
+    administration_us: int = 0
+    """How long an administrator rests between two requests; 0: there is none."""
 
     @property
     def partition_counts(self) -> dict[str, int]:
@@ -53,6 +57,7 @@ class Shape:
             f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
             f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
             f"{topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
+            f"{f'administered every {self.administration_us / 1000:g} ms, ' if self.administration_us else ''}"
             f"{'encoded' if self.encode else 'by reference'}"
         )
 
@@ -71,3 +76,8 @@ def random_topics(random: Random, configs: dict[str, str]) -> dict[str, TopicSha
 def random_replica_lag_ms(random: Random) -> int:
     """`replica.lag.time.max.ms`: Kafka's default, another that is in use, and a short one."""
     return random.choice((REPLICA_LAG_MS_MAX, 10_000, 1_500))
+
+
+def random_administration_us(random: Random) -> int:
+    """Half of all clusters are left alone."""
+    return random.choice((0, 0, 0, 300_000, 1_000_000, 3_000_000))

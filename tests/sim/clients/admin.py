@@ -19,6 +19,11 @@ from tests.sim.topology import TopicShape
 TIMEOUT_MS = 5_000
 
 
+def creatable(topic: str, shape: TopicShape) -> CreatableTopic:
+    configs = [CreatableTopicConfig(key, value) for key, value in shape.configs.items()]
+    return CreatableTopic(topic, shape.partitions, shape.replication_factor, [], configs)
+
+
 class Admin(Client):
     def __init__(
         self,
@@ -39,16 +44,7 @@ class Admin(Client):
     def work(self) -> None:
         if self.is_done:
             return
-        topics = [
-            CreatableTopic(
-                topic,
-                shape.partitions,
-                shape.replication_factor,
-                [],
-                [CreatableTopicConfig(key, value) for key, value in shape.configs.items()],
-            )
-            for topic, shape in self._wanted.items()
-        ]
+        topics = [creatable(topic, shape) for topic, shape in self._wanted.items()]
         request = CreateTopicsRequest(topics, TIMEOUT_MS)
         self.ask(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse, self._answered)
 
