@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from barnabas.cli import ports
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
 from barnabas.cli.processes import ProcessIdentity, signal_session
@@ -26,7 +28,7 @@ MOVED_TOPIC = "moved"
 PARTITIONS = 10
 """Of the topic whose leaders change, and of those that take the load."""
 _LOAD_PARTITIONS = 4
-_PORT = 28_500
+_PORTS = range(28_800, 29_800, 100)
 _PATIENCE_MS = "600000"
 # What the load has written goes again, so that the disk is not what is measured.
 _LOAD_CONFIGS = {"segment.bytes": str(64 << 20), "retention.bytes": str(64 << 20), "file.delete.delay.ms": "0"}
@@ -42,6 +44,15 @@ _PROPERTIES = {
 }
 
 
+def _free_layout() -> ClusterLayout:
+    """On ports that nobody has now."""
+    for port in _PORTS:
+        layout = ClusterLayout(port, port + 40, logstores=4)
+        if all(ports.is_free(each) for each in layout.ports_used):
+            return layout
+    raise AssertionError(f"no block of free ports in {_PORTS}")
+
+
 class MeasuredCluster:
     """Use it as a context manager."""
 
@@ -49,7 +60,7 @@ class MeasuredCluster:
         """`value_bytes` is the size of the load's records, one a request."""
         self._value_bytes = value_bytes
         self._directory = directory
-        layout = ClusterLayout(_PORT, _PORT + 40, logstores=4)
+        layout = _free_layout()
         self.local: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, lambda _: None)
         control_address = f"{HOST}:{layout.logstore_control_port(LOADED)}"
         self._recordings = {Role.CONTROLLER: directory / "controller.events", Role.LOGSTORE: directory / "core.events"}
@@ -58,6 +69,7 @@ class MeasuredCluster:
             f"logstore-{LOADED}": ["bench.control.logstore", design, str(self._recordings[Role.LOGSTORE])],
         }
         self.local.services = [self._measured(service, hosts.get(service.name)) for service in self.local.services]
+        self._connections = ExitStack()
         self.loads: dict[int, LoadProcess] = {}
         """At the loaded logstore and at the idle one."""
 
@@ -79,7 +91,7 @@ class MeasuredCluster:
 
     def _start(self) -> None:
         self.local.start(lambda _: None)
-        self.admin = Admin(HOST, _PORT)
+        self.admin = self._connections.enter_context(Admin(*self.address))
         assignment = [LOADED, SUCCESSOR, STANDING_STILL]
         self.topic_id = self.admin.create(MOVED_TOPIC, dict.fromkeys(range(PARTITIONS), assignment)).hex()
         for node in (LOADED, IDLE):
@@ -95,6 +107,7 @@ class MeasuredCluster:
         return LoadProcess(address, topic_id, _LOAD_PARTITIONS, leader_epoch, self._value_bytes)
 
     def __exit__(self, *_: object) -> None:
+        self._connections.close()
         for load in self.loads.values():
             load.stop()
         identity = self.local.identity(self.local.service(f"logstore-{STANDING_STILL}"))
@@ -113,4 +126,4 @@ class MeasuredCluster:
     @property
     def address(self) -> tuple[str, int]:
         """For Kafka clients."""
-        return HOST, _PORT
+        return HOST, self.local.layout.kafka_port

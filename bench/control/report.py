@@ -62,8 +62,8 @@ def tables(run: ControlRun, path: Path) -> str:
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {machine['cpu']}, {machine['memory']}, "
         f"Linux {machine['kernel']}, Python {machine['python']}, load average before it "
         f"{machine['load average before']}. {_BUSY if is_busy else ''}The channel has {QUEUED_MAX_REQUESTS} places; "
-        f"the load's requests carry one record of {run.value_bytes:,} bytes; {min(counts)} to {max(counts)} changes away "
-        f"from the loaded logstore a point, and as many back to it. All figures: `{path.relative_to(ROOT)}`.",
+        f"the load's requests carry one record of {run.value_bytes:,} bytes; {min(counts)} to {max(counts)} changes "
+        f"away from the loaded logstore a point, and as many back to it. All figures: `{path.relative_to(ROOT)}`.",
         "",
         "**(a) From the commit in etcd to the loaded logstore's acknowledgement**, p50 / p99 in ms:",
         "",
