@@ -43,7 +43,9 @@ class _Sent:
     leadership_revision: int = -1
     metadata_revision: int = -1
     deleted_topic_id: bytes = b""
-    repeated: tuple[tuple[bytes, int], ...] = ()
+    # Of a LeaderAndIsr: what it said, and whether that was said before and had failed.
+    leader_and_isr: LeaderAndIsr | None = None
+    is_repetition: bool = False
 
 
 @dataclass(slots=True)
@@ -140,9 +142,13 @@ class ControlLinks:
                 link.deleted_topic_ids.add(sent.deleted_topic_id)
         elif sent.leadership_revision >= 0:
             link.leadership_revision = sent.leadership_revision
-            for key in sent.repeated:
-                link.partition_errors.pop(key, None)
-            if not sent.repeated and failed:
+            assert sent.leader_and_isr is not None
+            if link.partition_errors:
+                # What is answered now stands for every partition that was named.
+                for topic in sent.leader_and_isr.topics:
+                    for partition in topic.partitions:
+                        link.partition_errors.pop((topic.topic_id, partition.partition), None)
+            if not sent.is_repetition and failed:
                 link.repeat_wait_ms = 0
             link.partition_errors.update(failed)
             if failed:
@@ -154,11 +160,14 @@ class ControlLinks:
         return {}
 
     def _note_without_disk(self, link: ControlLink) -> dict[bytes, None]:
-        failed = {key for key, error in link.partition_errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR}
-        if any(sent.leadership_revision >= 0 for sent in link.unanswered):
-            # What is being asked once more is as it was until that is answered.
-            failed |= link.without_disk
-        return self._set_without_disk(link, failed)
+        errors = link.partition_errors.items()
+        return self._set_without_disk(link, {key for key, error in errors if error == ErrorCode.KAFKA_STORAGE_ERROR})
+
+    def _forget_errors(self, link: ControlLink, gone: set[tuple[bytes, int]]) -> None:
+        """It has no replica of these any more, and is told nothing of them."""
+        for key in gone:
+            link.partition_errors.pop(key, None)
+        self._set_without_disk(link, link.without_disk - gone)
 
     def _set_without_disk(self, link: ControlLink, failed: set[tuple[bytes, int]]) -> dict[bytes, None]:
         changed = sorted(failed ^ link.without_disk)
@@ -209,6 +218,7 @@ class ControlLinks:
             link.deleted_topic_ids.intersection_update(self._image.deletions)
             if not link.told_everything:
                 continue
+            self._forget_errors(link, {key for key in link.partition_errors if key[0] in changes.deleted_topics})
             for topic_id in changes.deleted_topics:
                 effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
             topics = self._changed_topics(link, changes)
@@ -230,9 +240,6 @@ class ControlLinks:
             metadata = image.topic_metadata(topic, link.node_id)
             if metadata.partitions:
                 topics.append(metadata)
-                # What it answers now stands for all partitions of the topic.
-                for partition in metadata.partitions:
-                    link.partition_errors.pop((topic.topic_id, partition.partition), None)
         return topics
 
     def _removed_replicas(self, link: ControlLink, changes: Changes) -> list[StopReplicaPartition]:
@@ -243,7 +250,7 @@ class ControlLinks:
             if partition is not None and link.node_id not in partition.replicas:
                 topic = self._image.topics_by_id[topic_id].topic
                 removed.append(StopReplicaPartition(topic, topic_id, number, partition.leader_epoch, delete=True))
-                link.partition_errors.pop((topic_id, number), None)
+                self._forget_errors(link, {(topic_id, number)})
         return removed
 
     def _tell_deletion(self, link: ControlLink, topic_id: bytes, controller_epoch: int, now_ms: int) -> list[Effect]:
@@ -266,19 +273,29 @@ class ControlLinks:
         now_ms: int,
         body: LeaderAndIsr | StopReplica | UpdateMetadata,
         deleted_topic_id: bytes = b"",
-        repeated: tuple[tuple[bytes, int], ...] = (),
+        *,
+        is_repetition: bool = False,
     ) -> Effect:
         link.last_sequence += 1
-        leadership_revision = self._image.revision if isinstance(body, LeaderAndIsr) else -1
+        leader_and_isr = body if isinstance(body, LeaderAndIsr) else None
+        leadership_revision = -1 if leader_and_isr is None else self._image.revision
         metadata_revision = body.revision if isinstance(body, UpdateMetadata) else -1
         link.unanswered.append(
-            _Sent(link.last_sequence, now_ms, leadership_revision, metadata_revision, deleted_topic_id, repeated)
+            _Sent(
+                link.last_sequence,
+                now_ms,
+                leadership_revision,
+                metadata_revision,
+                deleted_topic_id,
+                leader_and_isr,
+                is_repetition,
+            )
         )
         request = ControlRequest(
             sequence=link.last_sequence,
             controller_epoch=controller_epoch,
             broker_epoch=link.broker_epoch,
-            leader_and_isr=body if isinstance(body, LeaderAndIsr) else None,
+            leader_and_isr=leader_and_isr,
             stop_replica=body if isinstance(body, StopReplica) else None,
             update_metadata=body if isinstance(body, UpdateMetadata) else None,
         )
@@ -313,7 +330,7 @@ class ControlLinks:
                 metadata = self._image.topic_metadata(topic, link.node_id)
                 failed = [each for each in metadata.partitions if each.partition in numbers]
                 topics.append(replace(metadata, partitions=failed))
-        return self._send(link, controller_epoch, now_ms, LeaderAndIsr(full=False, topics=topics), repeated=keys)
+        return self._send(link, controller_epoch, now_ms, LeaderAndIsr(full=False, topics=topics), is_repetition=True)
 
     def reconnect(self, link: ControlLink) -> list[Effect]:
         """A new stream, and with it everything again."""

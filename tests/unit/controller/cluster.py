@@ -84,16 +84,20 @@ class FakeLogstore:
         self.error_code = ErrorCode.NONE
         # Lay in a log directory that has failed, or in one that has no room for them.
         self.without_disk: set[tuple[bytes, int]] = set()
+        # Of which it knows a later leader epoch than it is told.
+        self.ahead: set[tuple[bytes, int]] = set()
 
     def answer(self, request: ControlRequest) -> ControlResponse:
-        """Storage errors of the partitions that a LeaderAndIsr names."""
+        """With the errors of the partitions that a LeaderAndIsr names."""
         topics = [] if request.leader_and_isr is None else request.leader_and_isr.topics
-        failed = [
-            PartitionError(topic.topic_id, partition.partition, ErrorCode.KAFKA_STORAGE_ERROR)
-            for topic in topics
-            for partition in topic.partitions
-            if (topic.topic_id, partition.partition) in self.without_disk
-        ]
+        failed = []
+        for topic in topics:
+            for partition in topic.partitions:
+                key = (topic.topic_id, partition.partition)
+                if key in self.without_disk:
+                    failed.append(PartitionError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
+                elif key in self.ahead:
+                    failed.append(PartitionError(*key, ErrorCode.STALE_CONTROLLER_EPOCH))
         return ControlResponse(request.sequence, self.error_code, failed)
 
     def take(self, request: ControlRequest) -> None:

@@ -7,7 +7,8 @@ import pytest
 from barnabas.cluster.messages import NO_LEADER, ElectLeadersRequest, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.control_links import REPEAT_MS_MIN
-from tests.unit.controller.cluster import Cluster
+from tests.unit.controller.cluster import Cluster, delete
+from tests.unit.controller.test_elections_and_moves import move
 from tests.unit.controller.test_replication import answer, ask, isr_change, rejoin, state, with_topic
 
 
@@ -107,3 +108,19 @@ def test_a_leader_that_has_no_room_for_a_new_partition_leads_it_once_it_has_some
     cluster.logstores[1].without_disk.clear()
     cluster.advance(2 * REPEAT_MS_MIN)
     assert state(cluster).leader == 1
+
+
+def test_what_goes_is_asked_after_no_more() -> None:
+    cluster = with_topic([1, 2, 3], [1, 2, 4], logstores=4)
+    fail(cluster, 1, 0, 1)
+    controller = cluster.controllers[0]
+    move(cluster, [2, 3, 4], number=1)
+    ask(cluster, 2, isr_change(cluster, 2, 3, 4, number=1))
+    cluster.settle()
+    assert controller.core.links.without_disk == {key(cluster): frozenset([1])}
+    controller.request(delete("events"))
+    cluster.settle()
+    assert controller.core.links.without_disk == {}
+    told = len(cluster.logstores[1].requests)
+    cluster.advance(10 * REPEAT_MS_MIN)
+    assert len(cluster.logstores[1].requests) == told
