@@ -8,7 +8,7 @@ it sees every state that another node can hear of, and only at what has changed.
 
 from __future__ import annotations
 
-from barnabas.channel.messages import ParkProduce, ParkRequest
+from barnabas.channel.messages import ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.in_sync_replicas import PendingIsr
@@ -164,7 +164,9 @@ class Invariants:
         for watch in node.core._watches:
             for heap in watch.heaps.values():
                 for wait in heap:
-                    if isinstance(wait, ProduceWait) and wait.judge() is not None:
+                    if not isinstance(wait, ProduceWait):
+                        continue
+                    if wait.judge() is not None or _is_over(watch.state, heap.leader_epoch):
                         key = (watch.topic_id, watch.partition)
                         raise InvariantViolation(
                             f"{node.name}: offset {wait.required_offset} of {name(key)} waits for {watch.state}"
@@ -182,3 +184,10 @@ class Invariants:
         if revision < known:
             raise InvariantViolation(f"I6: {node.name} went back from revision {known} to {revision}")
         self._revisions[life] = revision
+
+
+def _is_over(state: PartitionState | None, leader_epoch: int) -> bool:
+    """Nobody will commit anything under that epoch any more, and the pod knows."""
+    if state is None or state.leader_epoch < leader_epoch:
+        return False
+    return state.leader_epoch > leader_epoch or (state.online and not state.leading)

@@ -78,17 +78,6 @@ def leader_change_leaves_produces_parked() -> None:
     replace_in(PurgatoryCore, "metadata_applied", lambda self, image: None)
 
 
-@PURGATORY.breaks("6", LEADERS)
-def minimum_isr_is_not_looked_at_after_the_append() -> None:
-    original = ProduceWait.judge
-
-    def judge(self: ProduceWait) -> int | None:
-        code = original(self)
-        return 0 if code == 20 else code  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
-
-    replace_in(ProduceWait, "judge", judge)
-
-
 @PURGATORY.breaks("I16")
 def purgatory_forgets_to_unwatch() -> None:
     replace_in(type(PurgatoryCore(0)._watches), "left", lambda self, watch: None)
