@@ -174,6 +174,7 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
                 self.alter_log_dirs_replication_quota_window_num,
                 self.alter_log_dirs_replication_quota_window_size_seconds * 1000,
             ),
+            tells_watermarks_at_once=self.replica_selector() is ReplicaSelector.RACK_AWARE,
         )
 
     def replica_selector(self) -> ReplicaSelector:

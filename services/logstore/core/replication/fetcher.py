@@ -36,6 +36,9 @@ class Stage(Enum):
     BACKING_OFF = "something is wrong, here or there: to be told again in a while"
     FAILED = "its log and the leader's do not go together: nothing more until the controller says something new"
 
+    # Each is one of a kind; Enum's own hash is Python, and a fetch looks up stages by the dozen.
+    __hash__ = object.__hash__
+
 
 @dataclass(slots=True, frozen=True)
 class Position:
@@ -191,6 +194,8 @@ class Fetcher:
 
     def _throttle(self, now_ms: int) -> None:
         """Over the rate, listed replicas that are not in sync are left out (KIP-73)."""
+        if not self._throttles.follower.is_limited and not self._at[Stage.THROTTLED]:
+            return
         is_exceeded = self._throttles.follower.is_exceeded(now_ms)
         for followed in self.at(Stage.THROTTLED):
             if not is_exceeded or not self._may_be_held_back(followed):

@@ -1,8 +1,11 @@
 """The leader's side of replication: what followers fetch, and what their fetches say.
 
 A stream is an incremental fetch session (KIP-227): slots stand for partitions, and only what changes is named. A fetch
-is answered when there is news for any slot (records, a moved watermark or log start, an error, a log that parts from
-ours), or when its time is over. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+is answered when there is news for any slot (records, a moved log start, an error, a log that parts from ours), or when
+its time is over. A watermark that has moved goes with whatever is answered, or at the next tick: under load it would
+double the messages (KAFKA-9731), and only consumers who read from followers care (KIP-392).
+
+Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE (the follower is before our log's start),
 KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE (our own log is damaged); each is told once, until the follower names the slot
 again or something changes here.
@@ -69,6 +72,10 @@ class ReplicaStream:
     news: dict[int, None] = field(default_factory=dict)
     throttled: dict[int, None] = field(default_factory=dict)
     """Slots that have records to be told once the quota of replication is kept again."""
+    unsaid: dict[int, None] = field(default_factory=dict)
+    """Slots of which the follower does not know the newest watermark."""
+    is_watermark_due: bool = False
+    """They are news, too, now."""
     fetch: ReplicaFetch | None = None
     deadline_ms: int = 0
     answer: _Answer | None = None
@@ -97,6 +104,7 @@ class Leading:
         says: ReplicationOutbox,
         throttles: Throttles,
         *,
+        tells_watermarks_at_once: bool,
         follower_moved: Told,
         log_start_told: Callable[[], None],
     ) -> None:
@@ -107,6 +115,7 @@ class Leading:
         self._outbox = outbox
         self._says = says
         self._throttles = throttles
+        self._tells_watermarks_at_once = tells_watermarks_at_once
         self._follower_moved = follower_moved
         self._log_start_told = log_start_told
         self._streams: dict[ReplicaStream, None] = {}
@@ -117,6 +126,7 @@ class Leading:
 
     def open(self, stream: ReplicaStream) -> None:
         self._streams[stream] = None
+        stream.is_watermark_due = self._tells_watermarks_at_once
 
     def close(self, stream: ReplicaStream) -> None:
         self._streams.pop(stream, None)
@@ -152,6 +162,7 @@ class Leading:
         followed = stream.slots.pop(slot, None)
         stream.news.pop(slot, None)
         stream.throttled.pop(slot, None)
+        stream.unsaid.pop(slot, None)
         if followed is not None:
             streams = self._followed[followed.key]
             del streams[stream]
@@ -210,7 +221,12 @@ class Leading:
     @property
     def has_work(self) -> bool:
         """There is more news for a waiting fetch than the last step has looked at."""
-        return any(stream.news and stream.fetch is not None and stream.answer is None for stream in self._streams)
+        return any(_has_news(stream) and stream.fetch is not None and stream.answer is None for stream in self._streams)
+
+    def tick(self) -> None:
+        """Watermarks have waited long enough for something to go with."""
+        for stream in self._streams:
+            stream.is_watermark_due = True
 
     # --- answers ---
 
@@ -220,7 +236,9 @@ class Leading:
             if stream.throttled and not self._throttles.leader.is_exceeded(now_ms):
                 stream.news |= stream.throttled
                 stream.throttled.clear()
-            if stream.fetch is not None and stream.answer is None and (stream.news or now_ms >= stream.deadline_ms):
+            if stream.fetch is None or stream.answer is not None:
+                continue
+            if _has_news(stream) or now_ms >= stream.deadline_ms:
                 self._begin_answer(stream, stream.fetch, now_ms)
 
     def _begin_answer(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> None:
@@ -231,7 +249,9 @@ class Leading:
                 stream.news |= dict.fromkeys(list(looked_at)[count:])
                 break
             self._look_at(stream, answer, stream.slots[slot])
-        if answer.results or answer.outstanding or now_ms >= stream.deadline_ms:
+        is_due = stream.is_watermark_due and bool(stream.unsaid)
+        if answer.results or answer.outstanding or is_due or now_ms >= stream.deadline_ms:
+            self._say_watermarks(stream, answer)
             stream.answer = answer
             self._send_if_complete(stream, answer)
 
@@ -255,11 +275,30 @@ class Leading:
             answer.results.append(result)
             return
         is_reading = self._read(stream, answer, followed, result, partition)
-        told = (followed.told_high_watermark, followed.told_log_start_offset)
-        if is_reading or told != (result.high_watermark, result.log_start_offset):
+        if is_reading or followed.told_log_start_offset != result.log_start_offset:
+            stream.unsaid.pop(followed.slot, None)
             followed.told_high_watermark = result.high_watermark
             followed.told_log_start_offset = result.log_start_offset
             answer.results.append(result)
+        elif followed.told_high_watermark != result.high_watermark:
+            stream.unsaid[followed.slot] = None
+
+    def _say_watermarks(self, stream: ReplicaStream, answer: _Answer) -> None:
+        """Beside what else is answered. Who is told something else, or of another epoch, is looked at by itself."""
+        for slot in list(stream.unsaid)[:SLOTS_PER_ANSWER_MAX]:
+            del stream.unsaid[slot]
+            followed = stream.slots[slot]
+            partition = self._replicas.by_key.get(followed.key)
+            if partition is None or followed.is_answered:
+                continue
+            if partition.check_leader_epoch(followed.position.current_leader_epoch):
+                continue
+            followed.told_high_watermark = partition.high_watermark
+            result = ReplicaData(slot, 0, partition.leader_epoch, partition.leader_id, partition.high_watermark)
+            result.log_start_offset = partition.log.log_start_offset
+            answer.results.append(result)
+        if not stream.unsaid:
+            stream.is_watermark_due = self._tells_watermarks_at_once
 
     def _problem(self, partition: Partition, followed: FollowedSlot, replica_id: int) -> ErrorCode | ReplicaData | None:
         """An error, or where the follower's log parts from ours; None when it may read on."""
@@ -394,3 +433,7 @@ class Leading:
         if stream.next_fetch is not None:
             (fetch, came_ms), stream.next_fetch = stream.next_fetch, None
             self._take(stream, fetch, came_ms)
+
+
+def _has_news(stream: ReplicaStream) -> bool:
+    return bool(stream.news) or (stream.is_watermark_due and bool(stream.unsaid))

@@ -31,12 +31,13 @@ from services.logstore.core.watches import Watches
 
 @dataclass(slots=True, frozen=True)
 class ReplicationConfig:
-    """`lag_ms_max` is `replica.lag.time.max.ms`."""
+    """`lag_ms_max` is `replica.lag.time.max.ms`. `tells_watermarks_at_once`: consumers may read from followers."""
 
     lag_ms_max: int = 30_000
     limits: FetchLimits = FetchLimits()  # noqa: RUF009 - it is frozen, as are the next
     quota_windows: QuotaWindows = QuotaWindows()  # noqa: RUF009
     log_dirs_quota_windows: QuotaWindows = QuotaWindows()  # noqa: RUF009
+    tells_watermarks_at_once: bool = False
 
 
 class Replication:
@@ -74,6 +75,7 @@ class Replication:
             outbox,
             self._says,
             self.throttles,
+            tells_watermarks_at_once=config.tells_watermarks_at_once,
             follower_moved=self._follower_moved,
             log_start_told=log_start_told,
         )
@@ -91,6 +93,8 @@ class Replication:
         )
         self._streams: dict[int, ReplicaStream] = {}
         self._links: list[LeaderLink] = []
+        # By what they were found: the image's revision, our epoch, the leaders.
+        self._linked: tuple[int, int, list[int]] = (-1, -1, [])
         self.now_ms = 0
 
     # --- followers ---
@@ -215,6 +219,10 @@ class Replication:
     def _link(self) -> None:
         """Say whom we want streams to, when that is others than before."""
         replicas = self._replicas
+        wanted = (replicas.image.revision, replicas.broker_epoch, self.following.leaders)
+        if wanted == self._linked:
+            return
+        self._linked = wanted
         hello = ReplicaHello(replicas.cluster_id, replicas.node_id, replicas.broker_epoch)
         brokers = [replicas.image.brokers.get(leader_id) for leader_id in self.following.leaders]
         links = [LeaderLink(broker, hello) for broker in brokers if broker is not None]
@@ -231,4 +239,5 @@ class Replication:
         return self._says.take()
 
     def tick(self) -> None:
+        self.leading.tick()
         self._isr_changes.tick(self.now_ms)

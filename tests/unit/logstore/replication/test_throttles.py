@@ -170,6 +170,8 @@ def test_a_follower_that_is_throttled_still_hears_of_the_watermark() -> None:
     assert 0 < copier.offset < BATCHES
     host.append(batch(), leader_epoch=0, acks=1)
     member.ask(at(BATCHES + 1))
+    host.settle()
+    host.core.tick(host.now_ms)
     told = copier._follower.answer()
     assert told is not None
     assert [(data.high_watermark, bytes(data.records)) for data in told] == [(BATCHES + 1, b"")]
