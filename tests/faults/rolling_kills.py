@@ -29,6 +29,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from barnabas.cli import processes
+from barnabas.cli.readiness import not_ready
 from barnabas.cli.services import Role
 from tests.faults.checker import Verdict, check
 from tests.faults.history import read
@@ -72,7 +73,7 @@ class Kill:
     at_ns: int
     """On the history's clock."""
     repaired_seconds: float
-    """From the start of the repair until a client can produce, or until the parent has another child."""
+    """From the start of the repair until a client can produce and every control channel is up."""
     over_ns: int
     """When writes had resumed and every replica was in sync again."""
 
@@ -168,6 +169,7 @@ class RollingKills:
             return killed not in now and len(now) == len(children)
 
         self._wait(f"{victim.name} is there again", is_replaced)
+        self._wait("a client can produce", lambda: not_ready(self._cluster.local.layout) is None)
         return began
 
     def _in_sync(self) -> bool:
