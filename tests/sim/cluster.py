@@ -8,6 +8,7 @@ partition takes a write, everything acknowledged is read back, and nothing is le
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from tests.sim.clients.admin import Admin
 from tests.sim.clients.client import Client
@@ -15,6 +16,7 @@ from tests.sim.clients.consumer import Consumer
 from tests.sim.clients.operator import Operator
 from tests.sim.clients.producer import Producer
 from tests.sim.faults import Faults
+from tests.sim.fencing import check_isr_answer
 from tests.sim.history import History
 from tests.sim.invariants import Invariants
 from tests.sim.last_act import LastAct
@@ -99,6 +101,8 @@ class Cluster:
         for logstore in self.logstores:
             logstore.turned = logstore_turned
             logstore.opened = logstore_opened
+        for controller in self.controllers:
+            controller.isr_answered = partial(check_isr_answer, self.promises.elections)
         for purgatory in self.purgatories:
             purgatory.parked = self.invariants.parked
             purgatory.completed = self.invariants.completed

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
-from barnabas.channel.messages import (
-    ExchangeRequest,
-    ReadRequest,
-    ReplicateRequest,
-    ReplicateResponse,
-    WatchRequest,
-)
-from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.keys import LogstoreRegistration, Role
 from barnabas.cluster.messages import (
     AlterPartitionResponse,
@@ -27,7 +18,7 @@ from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
-from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutgoing
+from services.logstore.core.replication.outbox import ReplicationOutgoing
 from services.logstore.core.replication.replication import ReplicationConfig
 from services.logstore.core.storage.compaction.orders import PassOutcome
 from services.logstore.core.storage.effects import (
@@ -40,14 +31,15 @@ from services.logstore.core.storage.effects import (
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel
-from tests.sim.links import Link
+from tests.sim.fencing import CommandFence
 from tests.sim.network import End, Network
 from tests.sim.nodes.cleaner import CleanerNode
+from tests.sim.nodes.disk_watcher import DiskWatcher
 from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.logstore_streams import ControlSession, DataStream, LeaderStream
 from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import CrashPoint, Process
-from tests.sim.protocols import REPLICATE
 from tests.sim.replica_logs import Batch
 from tests.sim.scheduler import MS, Scheduler
 
@@ -56,28 +48,6 @@ ALTER_PARTITION_TIMEOUT_MS = 5_000
 HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
 RESTART_US_MAX = 3_000 * MS
-
-
-class DiskWatcher(Protocol):
-    """Who looks on as a logstore's logs change."""
-
-    def opened(self, node: LogstoreNode) -> None:
-        """A process has opened them."""
-
-    def writing(self, node: LogstoreNode, partition: Partition, data: bytes) -> list[Batch]:
-        """Before a write, whatever becomes of it."""
-
-    def wrote(self, node: LogstoreNode, partition: Partition, batches: list[Batch]) -> None:
-        """It is done."""
-
-    def failed(self, batches: list[Batch]) -> None:
-        """It is not done, or only in part."""
-
-    def cut(self, node: LogstoreNode, partition: Partition, end: int, *, begins_anew: bool) -> None:
-        """A log ends at `end` from now on; or it begins there, empty."""
-
-    def flushed(self, node: LogstoreNode, partition: Partition, offset: int) -> None:
-        """Everything below `offset` survives a loss of power."""
 
 
 class LogstoreNode(Process):
@@ -113,7 +83,7 @@ class LogstoreNode(Process):
         self._ends: dict[int, End] = {}
         self._last_stream_id = 0
         self._last_call_id = 0
-        self._links: dict[int, _LeaderLink] = {}
+        self._links: dict[int, LeaderStream] = {}
 
     @property
     def partitions(self) -> list[Partition]:
@@ -152,6 +122,7 @@ class LogstoreNode(Process):
         )
         self._cleaner = CleanerNode(self)
         self.core = LogstoreCore(config, [directory], loaded, CODECS)
+        self._fence = CommandFence(self.name)
         self._disk_watcher.opened(self)
         self.opened(self)
         self.network.listen(f"{self.name}:control", self, self._accept_control)
@@ -254,16 +225,23 @@ class LogstoreNode(Process):
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
-    def _accept(self, end: End) -> _DataStream:
+    def _accept(self, end: End) -> DataStream:
         self._last_stream_id += 1
         self._ends[self._last_stream_id] = end
-        return _DataStream(self, self._last_stream_id)
+        return DataStream(self, self._last_stream_id)
 
-    def _accept_control(self, end: End) -> _ControlSession:
+    def _accept_control(self, end: End) -> ControlSession:
         self._last_stream_id += 1
         self._ends[self._last_stream_id] = end
         end.send(ControlResponse(0, 0, heartbeat=1))
-        return _ControlSession(self, self._last_stream_id)
+        return ControlSession(self, self._last_stream_id)
+
+    def command(self, session_id: int, command: ControlRequest) -> None:
+        """Of a controller."""
+        assert self.core is not None
+        self._fence.received(session_id, command, self.core._replicas.broker_epoch)
+        self.core.on_control(session_id, command)
+        self.turn_soon()
 
     def refuse(self, call_id: int) -> None:
         """A call that the core does not take."""
@@ -288,6 +266,8 @@ class LogstoreNode(Process):
             return
         self._carry_out(core.take_effects())
         outgoing = core.take_outgoing()
+        for session_id, answer in outgoing.controls:
+            self._fence.answered(session_id, answer, core._replicas.broker_epoch)
         streams = (
             *outgoing.exchanges,
             *outgoing.reads,
@@ -324,7 +304,7 @@ class LogstoreNode(Process):
                     del self._links[leader_id]
             for wanted in outgoing.links:
                 if wanted.leader.node_id not in self._links:
-                    self._links[wanted.leader.node_id] = _LeaderLink(self, wanted)
+                    self._links[wanted.leader.node_id] = LeaderStream(self, wanted)
         for leader_id, request in outgoing.requests:
             if leader_id in self._links:
                 self._links[leader_id].send(request)
@@ -419,78 +399,6 @@ class LogstoreNode(Process):
         assert self.core is not None
         self.core.on_io_done(effect, outcome)
         self.turn_soon()
-
-
-class _LeaderLink(Link):
-    """The stream to one life of a leader."""
-
-    def __init__(self, node: LogstoreNode, wanted: LeaderLink) -> None:
-        self.wanted = wanted
-        self._node = node
-        super().__init__(
-            node,
-            REPLICATE,
-            wanted.leader.data_address,
-            hello=ReplicateRequest(hello=wanted.hello),
-            on_up=self._say,
-            on_message=self._say,
-            on_down=self._down,
-        )
-
-    def _say(self, response: ReplicateResponse) -> None:
-        assert self._node.core is not None
-        self._node.core.on_leader_response(self.wanted.leader.node_id, response)
-        self._node.turn_soon()
-
-    def _down(self, reason: str) -> None:
-        if self._node.core is not None:
-            self._node.core.on_leader_lost(self.wanted.leader.node_id)
-            self._node.turn_soon()
-
-
-class _DataStream:
-    """Exchange, Read, Watch, Replicate, or one call of Administration: which one, its messages tell."""
-
-    def __init__(self, node: LogstoreNode, stream_id: int) -> None:
-        self._node = node
-        self._stream_id = stream_id
-
-    def on_message(
-        self, message: ExchangeRequest | ReadRequest | WatchRequest | ReplicateRequest | AdministrationRequest
-    ) -> None:
-        core = self._node.core
-        assert core is not None
-        match message:
-            case ReplicateRequest():
-                core.on_replicate(self._stream_id, message)
-            case ExchangeRequest():
-                core.on_exchange(self._stream_id, message)
-            case ReadRequest():
-                core.on_read(self._stream_id, message)
-            case WatchRequest():
-                core.on_watch(self._stream_id, message)
-            case _:
-                if not core.on_administration(self._stream_id, message):
-                    self._node.refuse(self._stream_id)
-        self._node.turn_soon()
-
-    def on_closed(self, reason: str) -> None:
-        self._node.stream_closed(self._stream_id)
-
-
-class _ControlSession:
-    def __init__(self, node: LogstoreNode, session_id: int) -> None:
-        self._node = node
-        self._session_id = session_id
-
-    def on_message(self, message: ControlRequest) -> None:
-        if not message.heartbeat:
-            assert self._node.core is not None
-            self._node.core.on_control(self._session_id, message)
-            self._node.turn_soon()
-
-    def on_closed(self, reason: str) -> None:
-        self._node.stream_closed(self._session_id)
 
 
 def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
