@@ -10,7 +10,7 @@ import multiprocessing
 import sys
 
 from tests.sim.mutants import MUTANTS
-from tests.sim.mutants.hunting import hunt
+from tests.sim.mutants.hunting import fails_without, hunt
 
 
 def main() -> None:
@@ -23,9 +23,14 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     with context.Pool(arguments.processes, maxtasksperchild=1) as pool:
         for verdict in pool.imap(hunt, wanted):
-            caught += verdict.seed is not None
             cpu_s.append(verdict.cpu_s)
-            found = f"seed {verdict.seed}: {verdict.failure}" if verdict.seed is not None else "NOT CAUGHT"
+            found = "NOT CAUGHT"
+            if verdict.seed is not None:
+                failure = pool.apply(fails_without, (verdict.mutant, verdict.seed))
+                caught += not failure
+                found = f"seed {verdict.seed}: {verdict.failure}"
+                if failure:
+                    found = f"NOT CAUGHT: seed {verdict.seed} fails without it: {failure}"
             told = f"{MUTANTS[verdict.mutant].rule:>4}  {verdict.mutant:<48} {verdict.cpu_s:6.1f} CPU s"
             print(f"{told} {verdict.virtual_s:6.0f} virtual s  {found}", flush=True)
     median_s = sorted(cpu_s)[len(cpu_s) // 2] if cpu_s else 0.0

@@ -36,3 +36,12 @@ def hunt(name: str) -> Verdict:
         if spent_s > CPU_S_MAX:
             break
     return Verdict(name, None, "", time.process_time() - began_s, virtual_ms / 1000)
+
+
+def fails_without(name: str, seed: int) -> str:
+    """What a seed that has shown a mutant comes to where nothing is planted: it has to hold, or it has shown nothing.
+
+    To be called in a process that plants nothing.
+    """
+    failure = simulate(seed, MUTANTS[name].options).failure
+    return "" if failure is None else str(failure)
