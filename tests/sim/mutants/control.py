@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from barnabas.cluster.messages import ControlRequest, PartitionMetadata
+from barnabas.cluster.messages import ControlRequest, PartitionMetadata, TopicMetadata
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.wire.errors import ErrorCode
 from services.logstore.core.control import Control
 from services.logstore.core.partition import LeadershipChange, Partition
 from tests.sim.mutants.planting import CONTROLLERS, LEADERS, Mutants, replace_in
@@ -68,3 +71,31 @@ def a_newer_epoch_of_the_same_leader_is_no_news() -> None:
         return LeadershipChange.SAME_LEADER if leads_on else change
 
     replace_in(Partition, "apply", apply)
+
+
+@CONTROL.breaks("13")
+def a_topic_made_again_takes_the_old_log() -> None:
+    original = Control._apply
+
+    def apply(self: Control, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig) -> Any:
+        found = self._replicas.by_name.get((topic.topic, state.partition))
+        if found is not None and found.topic_id != topic.topic_id:
+            self._replicas.remove(found)
+            found.topic_id, found.key = topic.topic_id, (topic.topic_id, state.partition)
+            self._replicas.add(found)
+        return (yield from original(self, topic, state, config))
+
+    replace_in(Control, "_apply", apply)
+
+
+@CONTROL.breaks("13")
+def stop_replica_is_dropped() -> None:
+    replace_in(Control, "_stop", lambda self, asked, now_ms: ErrorCode.NONE)
+
+
+@CONTROL.breaks("13")
+def deletion_is_stale_without_a_new_epoch() -> None:
+    def check_stop(self: Partition, leader_epoch: int) -> ErrorCode:
+        return ErrorCode.NONE if leader_epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
+
+    replace_in(Partition, "check_stop", check_stop)

@@ -10,7 +10,7 @@ from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import IsrChange
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import isr_changes, leader_elections, partition_changes
+from services.controller.core import elections_on_demand, isr_changes, leader_elections, partition_changes
 from services.controller.core.effects import SubmitTxn
 from services.controller.core.isr_changes import IsrChanges
 from services.controller.core.journal import Journal
@@ -177,3 +177,27 @@ def isr_is_answered_before_it_is_committed() -> None:
         return original(self)
 
     replace_in(IsrChanges, "_answers", answers)
+
+
+@CONTROLLER.breaks("14", LEADERS)
+def preferred_leader_need_not_be_in_sync() -> None:
+    def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRecord | None:
+        preferred = partition.replicas[0]
+        members = tuple({preferred, *partition.in_sync_replicas})
+        changed = replace(partition, in_sync_replicas=members)
+        return partition_changes._committed(partition, partition_changes._led_by(changed, preferred, live))
+
+    replace_in(elections_on_demand, "led_by_preferred", led_by_preferred)
+
+
+@CONTROLLER.breaks("KIP-455")
+def a_move_ends_before_its_targets_are_in_sync() -> None:
+    original = partition_changes._completed
+
+    def completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
+        target = [each for each in partition.replicas if each not in partition.removing_replicas]
+        if partition.adding_replicas and live.is_live(target[0]):
+            partition = replace(partition, in_sync_replicas=tuple({*partition.in_sync_replicas, *target}))
+        return original(partition, live)
+
+    replace_in(partition_changes, "_completed", completed)
