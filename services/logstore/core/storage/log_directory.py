@@ -133,9 +133,12 @@ class LogDirectory:
             opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
             high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
             high_watermark = max(high_watermark, opened.log.log_start_offset)
+            if opened.dropped_bytes or high_watermark < high_watermarks.get(topic_partition, 0):
+                damaged.append(topic_partition)
             return OpenedPartition(topic_partition, self._read_topic_id(opened.log), high_watermark, opened)
 
         names = []
+        damaged: list[TopicPartition] = []
         for entry in self._disk.list(self.path):
             if entry.is_directory and entry.name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
                 self._deletions.append((now_ms, f"{self.path}/{entry.name}"))
@@ -146,6 +149,10 @@ class LogDirectory:
                 names.append(topic_partition)
         found = list(apply(open_one, names))
         self.logs = {each.topic_partition: each.opened.log for each in found}
+        if damaged:
+            # Torn by the death of a process, which costs nothing that counts; or damaged at rest, and nobody can tell.
+            self.may_lack_records = True
+            self._forget_boot()
         if not self.was_shut_down_cleanly:
             # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
             # crash must not find the old offsets.
