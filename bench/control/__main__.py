@@ -10,18 +10,18 @@ import click
 
 from bench.control.client_side import measure_client_side
 from bench.control.designs import Design
-from bench.control.measure import Backlog, measure
+from bench.control.measure import Offered, measure
 from bench.control.report import ControlRun, save, tables
 from bench.report import ROOT, commit, describe_machine, utc_now
 
-_BACKLOGS = (*(Backlog(percent) for percent in (0, 10, 25, 50, 100, 200)), Backlog(200, elsewhere=True))
-_QUICK_BACKLOGS = (Backlog(0), Backlog(200))
+_BACKLOGS = (*(Offered(percent) for percent in (0, 10, 25, 50, 100, 200)), Offered(200, elsewhere=True))
+_QUICK_BACKLOGS = (Offered(0), Offered(200))
 
 
 @click.command()
 @click.option("--changes", type=click.IntRange(10), default=30, show_default=True, help="Away, a point and round.")
 @click.option("--rounds", type=click.IntRange(1), default=2, show_default=True)
-@click.option("--value-bytes", type=click.IntRange(1), default=64_000, show_default=True, help="Of the load's records.")
+@click.option("--value-bytes", type=click.IntRange(1), default=16_000, show_default=True, help="Of the load's records.")
 @click.option("--design", "designs", multiple=True, type=click.Choice([each.value for each in Design]))
 @click.option("--quick", is_flag=True, help="No and full backlog, ten changes each, no Kafka; nothing is saved.")
 def main(changes: int, rounds: int, value_bytes: int, designs: tuple[str, ...], quick: bool) -> None:

@@ -19,8 +19,8 @@ from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
 from barnabas.cli.processes import ProcessIdentity, signal_session
 from barnabas.cli.services import Role, Service
 from bench.control.admin import Admin
+from bench.control.backlog import Backlog
 from bench.control.designs import Design
-from bench.control.load_process import LoadProcess
 from bench.control.recording import EpochKey, Event, Noted, read_recordings
 
 LOADED, SUCCESSOR, STANDING_STILL, IDLE = range(4)
@@ -63,15 +63,22 @@ class MeasuredCluster:
         layout = _free_layout()
         self.local: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, lambda _: None)
         control_address = f"{HOST}:{layout.logstore_control_port(LOADED)}"
-        self._recordings = {Role.CONTROLLER: directory / "controller.events", Role.LOGSTORE: directory / "core.events"}
+        self._recordings = [directory / "controller.events", directory / "core.events"]
         hosts = {
-            str(Role.CONTROLLER): ["bench.control.controller", control_address, str(self._recordings[Role.CONTROLLER])],
-            f"logstore-{LOADED}": ["bench.control.logstore", design, str(self._recordings[Role.LOGSTORE])],
+            str(Role.CONTROLLER): ["bench.control.controller", control_address, str(self._recordings[0])],
+            f"logstore-{LOADED}": self._host(LOADED, design, self._recordings[1]),
+            f"logstore-{IDLE}": self._host(IDLE, Design.SEPARATE, directory / "idle.events"),
         }
         self.local.services = [self._measured(service, hosts.get(service.name)) for service in self.local.services]
         self._connections = ExitStack()
-        self.loads: dict[int, LoadProcess] = {}
+        self.backlogs: dict[int, Backlog] = {}
         """At the loaded logstore and at the idle one."""
+
+    def _host(self, node: int, design: Design, recording: Path) -> list[str]:
+        return ["bench.control.logstore", design, str(recording), str(self._backlog_path(node))]
+
+    def _backlog_path(self, node: int) -> Path:
+        return self._directory / f"backlog-{node}.json"
 
     @staticmethod
     def _measured(service: Service, host: list[str] | None) -> Service:
@@ -80,7 +87,7 @@ class MeasuredCluster:
 
     def __enter__(self) -> MeasuredCluster:
         self._directory.mkdir(parents=True, exist_ok=True)
-        for path in self._recordings.values():
+        for path in self._recordings:
             path.touch()
         try:
             self._start()
@@ -95,21 +102,18 @@ class MeasuredCluster:
         assignment = [LOADED, SUCCESSOR, STANDING_STILL]
         self.topic_id = self.admin.create(MOVED_TOPIC, dict.fromkeys(range(PARTITIONS), assignment)).hex()
         for node in (LOADED, IDLE):
-            self.loads[node] = self._start_load(node)
+            self.backlogs[node] = self._make_backlog(node)
         signal_session(self._identity(STANDING_STILL), signal.SIGSTOP)
 
-    def _start_load(self, node: int) -> LoadProcess:
+    def _make_backlog(self, node: int) -> Backlog:
         topic = f"load-{node}"
         replicas = {number: [node] for number in range(_LOAD_PARTITIONS)}
         topic_id = self.admin.create(topic, replicas, _LOAD_CONFIGS)
         ((_, leader_epoch),) = set(self.admin.leaders(topic).values())
-        address = f"{HOST}:{self.local.layout.logstore_data_port(node)}"
-        return LoadProcess(address, topic_id, _LOAD_PARTITIONS, leader_epoch, self._value_bytes)
+        return Backlog(self._backlog_path(node), topic_id, _LOAD_PARTITIONS, leader_epoch, self._value_bytes)
 
     def __exit__(self, *_: object) -> None:
         self._connections.close()
-        for load in self.loads.values():
-            load.stop()
         identity = self.local.identity(self.local.service(f"logstore-{STANDING_STILL}"))
         if identity is not None:
             signal_session(identity, signal.SIGCONT)
@@ -121,7 +125,7 @@ class MeasuredCluster:
         return identity
 
     def events(self) -> dict[EpochKey, dict[Event, Noted]]:
-        return read_recordings(self._recordings.values())
+        return read_recordings(self._recordings)
 
     @property
     def address(self) -> tuple[str, int]:

@@ -14,11 +14,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import ClassVar, TypeAlias, assert_never
 
 from barnabas.channel.messages import Append, ExchangeRequest, OffsetQuery, StateQuery
 from barnabas.cluster.messages import ControlRequest
 from barnabas.ports.compression import Codecs
+from bench.control.backlog import FIRST_STREAM_ID, BacklogSource
 from bench.control.recording import EpochKey, Event, Recording, epochs_of
 from services.logstore.core.config import LogstoreConfig
 from services.logstore.core.logstore import LogstoreCore
@@ -41,9 +43,10 @@ class Design(StrEnum):
 
 
 class Separate(LogstoreCore):
-    """The product's own core; commands are noted as they come and as they are answered."""
+    """The product's own core, given a backlog; commands are noted as they come and as they are answered."""
 
     recording: ClassVar[Recording]
+    backlog_path: ClassVar[Path]
 
     def __init__(
         self,
@@ -54,6 +57,11 @@ class Separate(LogstoreCore):
     ) -> None:
         super().__init__(config, directories, loaded, codecs)
         self._unanswered: dict[tuple[int, int], list[EpochKey]] = {}
+        self._backlog = BacklogSource(self.backlog_path)
+
+    def tick(self, now_ms: int) -> None:
+        super().tick(now_ms)
+        self._backlog.look(self)
 
     def on_control(self, session_id: int, request: ControlRequest) -> None:
         self._note_arrival(session_id, request)
@@ -74,6 +82,12 @@ class Separate(LogstoreCore):
             epochs = self._unanswered.pop((session_id, response.sequence), None)
             if epochs is not None:
                 self.recording.note(Event.APPLIED, epochs)
+        ours = [each for each in outgoing.exchanges if each[0] >= FIRST_STREAM_ID]
+        if ours:
+            outgoing.exchanges = [each for each in outgoing.exchanges if each[0] < FIRST_STREAM_ID]
+            for stream_id, exchanged in ours:
+                self._backlog.take(stream_id, exchanged)
+            self._backlog.top_up(self)
         return outgoing
 
 

@@ -1,4 +1,4 @@
-"""`python -m bench.control.load ADDRESS TOPIC_ID PARTITIONS LEADER_EPOCH`: fills a logstore's data channel, exactly.
+"""`python -m bench.control.load ADDRESS TOPIC_ID PARTITIONS LEADER_EPOCH`: fills a logstore's data channel.
 
 It opens Exchange streams as a gateway's processors do, and keeps as many appends unanswered as standard input asks for,
 a number a line. Each line, also an empty one, is answered by a line of JSON (`Standing`). What there is no credit for
@@ -12,22 +12,21 @@ import asyncio
 import json
 import sys
 import time
-from collections import Counter
 from dataclasses import asdict, dataclass
 
 from barnabas.channel.credits import CreditAccount
-from barnabas.channel.messages import Append, ExchangeRequest, ExchangeResponse, Hello
-from barnabas.channel.packing import pack_exchange_request, scan_exchange_response
+from barnabas.channel.messages import Append, Credit, ExchangeRequest, Hello
+from barnabas.channel.packing import pack_exchange_request
 from barnabas.runtime.rpc import DATA_OPTIONS
 from barnabas.runtime.streams import StreamLink
 from barnabas.wire.record_batch import Record, build_batch
+from protos.logstore.v1 import data_pb2
 
 METHOD = "/barnabas.logstore.v1.DataChannel/Exchange"
 STREAMS = 16
 """With k busy streams each gets 1/(k+1) of the credit: so many leave little of it unused."""
 APPENDS_PER_MESSAGE_MAX = 64
 _ACKS_LEADER = 1
-_LOST = -1
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,13 +47,21 @@ class Stream:
     """One processor's worth of load."""
 
     def __init__(self, address: str, topic_id: bytes, partitions: int, leader_epoch: int, batch: bytes) -> None:
-        self._topic_id, self._partitions, self._leader_epoch = topic_id, partitions, leader_epoch
-        self._batch = batch
+        appends = [
+            Append(number, topic_id, number % partitions, leader_epoch, _ACKS_LEADER, batch)
+            for number in range(APPENDS_PER_MESSAGE_MAX)
+        ]
+        # Packed once: this process must be far quicker than the logstore, or there would be no backlog over there.
+        self._messages = [
+            pack_exchange_request(ExchangeRequest(appends=appends[:count]))
+            for count in range(APPENDS_PER_MESSAGE_MAX + 1)
+        ]
+        self._batch_bytes = len(batch)
         self._credit = CreditAccount()
-        self._request_id = 0
         self.wanted = 0
         self.unanswered = 0
-        self.errors: Counter[int] = Counter()
+        self.answered = 0
+        self.refused = 0
         self._link = StreamLink(
             address,
             METHOD,
@@ -73,32 +80,30 @@ class Stream:
         """As much as is wanted, and as credit allows."""
         if not self._link.up:
             return
-        appends: list[Append] = []
-        batch, credit = self._batch, self._credit
-        while self.unanswered < self.wanted and credit.try_spend(1, len(batch)):
-            self._request_id += 1
+        count, credit = 0, self._credit
+        while self.unanswered < self.wanted and credit.try_spend(1, self._batch_bytes):
             self.unanswered += 1
-            partition = self._request_id % self._partitions
-            appends.append(Append(self._request_id, self._topic_id, partition, self._leader_epoch, _ACKS_LEADER, batch))
-            if len(appends) == APPENDS_PER_MESSAGE_MAX:
-                self._link.send(pack_exchange_request(ExchangeRequest(appends=appends)))
-                appends = []
-        if appends:
-            self._link.send(pack_exchange_request(ExchangeRequest(appends=appends)))
+            count += 1
+            if count == APPENDS_PER_MESSAGE_MAX:
+                self._link.send(self._messages[count])
+                count = 0
+        if count:
+            self._link.send(self._messages[count])
 
     def _on_message(self, data: bytes) -> None:
-        response: ExchangeResponse = scan_exchange_response(data)
-        if response.credit is not None:
-            self._credit.grant(response.credit)
-        if response.append_results:
-            self.unanswered -= len(response.append_results)
-            self.errors.update([result.error_code for result in response.append_results])
+        response = data_pb2.ExchangeResponse.FromString(data)
+        if response.HasField("credit"):
+            self._credit.grant(Credit(response.credit.requests, response.credit.bytes))
+        results = response.append_results
+        self.unanswered -= len(results)
+        self.answered += len(results)
+        self.refused += sum([result.error_code != 0 for result in results])
         self.send()
 
     def _on_down(self, _reason: str) -> None:
         self._credit.reset()
         self.unanswered = 0
-        self.errors[_LOST] += 1
+        self.refused += 1
 
 
 class Load:
@@ -114,13 +119,13 @@ class Load:
             stream.send()
 
     def standing(self) -> Standing:
-        errors = sum((stream.errors for stream in self._streams), Counter[int]())
+        streams = self._streams
         return Standing(
             self._offered,
-            sum(stream.unanswered for stream in self._streams),
-            sum(max(0, stream.wanted - stream.unanswered) for stream in self._streams),
-            errors.total(),
-            errors.total() - errors[0],
+            sum(stream.unanswered for stream in streams),
+            sum(max(0, stream.wanted - stream.unanswered) for stream in streams),
+            sum(stream.answered for stream in streams),
+            sum(stream.refused for stream in streams),
             time.process_time(),
         )
 

@@ -1,4 +1,4 @@
-"""`python -m bench.control.logstore DESIGN RECORDING …`: the product's logstore, with another core in its place."""
+"""`python -m bench.control.logstore DESIGN RECORDING BACKLOG …`: the product's logstore with another core."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from services.logstore.shell import node
 
 
 def main() -> None:
-    design, recording = Design(sys.argv[1]), Path(sys.argv[2])
-    del sys.argv[1:3]
-    Separate.recording = Recording(recording)
+    design, recording, backlog = Design(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    del sys.argv[1:4]
+    Separate.recording, Separate.backlog_path = Recording(recording), backlog
     # The one seam: the node makes its core by this name.
     setattr(node, "LogstoreCore", CORES[design])  # noqa: B010
     serve()

@@ -24,7 +24,7 @@ _POINT_SECONDS_MAX = 15.0
 
 
 @dataclass(slots=True, frozen=True)
-class Backlog:
+class Offered:
     """Appends kept unanswered, in percent of the channel's places; at the loaded logstore, or at another one."""
 
     percent: int
@@ -44,7 +44,7 @@ class Point:
     """One design under one backlog: its leader changes over all rounds, and how the load and the machine fared."""
 
     design: Design
-    backlog: Backlog
+    backlog: Offered
     changes: list[LeaderChange] = field(default_factory=list)
     appends_per_second: list[float] = field(default_factory=list)
     appends_without_credit: list[int] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Point:
 def measure(
     directory: Path,
     designs: Sequence[Design],
-    backlogs: Sequence[Backlog],
+    backlogs: Sequence[Offered],
     changes: int,
     rounds: int,
     value_bytes: int,
@@ -88,10 +88,10 @@ def _measure_round(cluster: MeasuredCluster, points: Sequence[Point], changes: i
     with closing(LeaderChanges(cluster)) as leader_changes:
         leader_changes.measure(_WARM_UP_CHANGES, point_seconds_max)
         for point in points:
-            load = cluster.loads[IDLE if point.backlog.elsewhere else LOADED]
-            load.offer(point.backlog.appends)
+            load = cluster.backlogs[IDLE if point.backlog.elsewhere else LOADED]
+            standing = load.offer(point.backlog.appends)
             time.sleep(_SETTLE_SECONDS)
-            before, began, busy = load.standing(), time.monotonic(), _busy_and_all()
+            before, began, busy = load.standing() or standing, time.monotonic(), _busy_and_all()
             point.changes += leader_changes.measure(changes, point_seconds_max)
             after, ended, busy_after = load.offer(0), time.monotonic(), _busy_and_all()
             assert not after.refused, "the load was not taken"
@@ -99,8 +99,7 @@ def _measure_round(cluster: MeasuredCluster, points: Sequence[Point], changes: i
             point.appends_without_credit.append(before.without_credit)
             busy_part = (busy_after[0] - busy[0]) / max(1, busy_after[1] - busy[1])
             point.machine_busy.append(round(busy_part, 2))
-            while load.standing().unanswered:
-                time.sleep(0.05)
+            time.sleep(_SETTLE_SECONDS)
 
 
 def _busy_and_all() -> tuple[int, int]:

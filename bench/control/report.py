@@ -12,7 +12,7 @@ import msgspec
 
 from bench.control.client_side import ClientPoint
 from bench.control.designs import Design
-from bench.control.measure import QUEUED_MAX_REQUESTS, Backlog, Point, percentile
+from bench.control.measure import QUEUED_MAX_REQUESTS, Offered, Point, percentile
 from bench.control.plot import backlog_plot
 from bench.report import RESULTS, ROOT, write_section
 
@@ -101,7 +101,7 @@ def _by_design(points: Sequence[Point], times: Times) -> list[str]:
     return lines
 
 
-def _find(points: Sequence[Point], design: Design, backlog: Backlog) -> Point:
+def _find(points: Sequence[Point], design: Design, backlog: Offered) -> Point:
     return next(point for point in points if point.design == design and point.backlog == backlog)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.control.designs import Design
-from bench.control.measure import Backlog, measure
+from bench.control.measure import Offered, measure
 
 pytestmark = pytest.mark.integration
 
@@ -15,7 +15,7 @@ CHANGES = 10
 
 
 def test_one_queue_is_measured_without_and_with_a_backlog(tmp_path: Path) -> None:
-    backlogs = [Backlog(0), Backlog(100)]
+    backlogs = [Offered(0), Offered(100)]
     points = measure(tmp_path / "cluster", [Design.ONE_QUEUE], backlogs, CHANGES, 1, 1000, print)
     assert [point.backlog for point in points] == backlogs
     for point in points:

@@ -13,7 +13,7 @@ from barnabas.wire.errors import ErrorCode
 from bench.control.changes import LeaderChange
 from bench.control.client_side import ClientPoint
 from bench.control.designs import CORES, RESERVED_PLACES, Design, Separate
-from bench.control.measure import Backlog, Point, percentile
+from bench.control.measure import Offered, Point, percentile
 from bench.control.plot import backlog_plot
 from bench.control.recording import Event, Recording, read_recordings
 from bench.control.report import ControlRun, tables
@@ -48,6 +48,7 @@ def test_how_much_data_goes_before_a_command(
 ) -> None:
     recording = tmp_path / "events"
     monkeypatch.setattr(Separate, "recording", Recording(recording), raising=False)
+    monkeypatch.setattr(Separate, "backlog_path", tmp_path / "backlog.json", raising=False)
     monkeypatch.setattr(support, "LogstoreCore", CORES[design])
     host = Host(queued_requests_max=places, step_requests_max=STEP)
     host.greet(EXCHANGE)
@@ -72,7 +73,7 @@ def test_percentiles_are_values_that_were_measured() -> None:
     assert math.isnan(percentile([], 0.5))
 
 
-def point(design: Design, backlog: Backlog, milliseconds: float) -> Point:
+def point(design: Design, backlog: Offered, milliseconds: float) -> Point:
     changes = [
         LeaderChange(True, 400, 0.1, 0.2, 0.3, milliseconds, 2 * milliseconds),
         LeaderChange(False, 400, 0.1, 0.2, 0.3, milliseconds, None),
@@ -81,7 +82,7 @@ def point(design: Design, backlog: Backlog, milliseconds: float) -> Point:
 
 
 def test_the_tables_have_a_row_a_backlog_and_a_column_a_design() -> None:
-    backlogs = [Backlog(0), Backlog(200), Backlog(200, elsewhere=True)]
+    backlogs = [Offered(0), Offered(200), Offered(200, elsewhere=True)]
     designs = [Design.SEPARATE, Design.ONE_QUEUE]
     points = [
         point(design, backlog, 1.0 + row + 10 * column)
