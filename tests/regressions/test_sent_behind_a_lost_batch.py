@@ -157,7 +157,7 @@ def test_a_gap_of_the_producers_own_is_told() -> None:
 
 def test_a_producer_that_has_no_answer_yet_is_held_back_for_as_long() -> None:
     """The refusal stands in line behind an answer that takes its time."""
-    world = World(topic(leaders=(1, 1)), pods=("p-0",))
+    world = World(topic(leaders=(1, 1)), pods=("p-0",), commit_doubt_ms=60_000)
     client = world.client()
     client.produce(1, acks=-1, records=batch(0))
     world.logstore.append_result()

@@ -1,9 +1,9 @@
 """A Produce request under way: appended by the leaders, then, with acks=all, parked until its records are committed.
 
-A partition that purgatory can't speak for any more (its pod is gone) is asked of the leader that appended it: the same
-epoch and satisfied is success; the same and not is parked again, or asked again later while no pod is up; another epoch
-is NOT_LEADER_OR_FOLLOWER; a leader that can't be reached by the deadline is REQUEST_TIMED_OUT. Success never comes from
-an entry that was lost.
+A partition that purgatory can't speak for any more (its pod is gone, or has said nothing for long) is asked of the
+leader that appended it: the same epoch and satisfied is success; the same and not is parked again, or asked again later
+while no pod is up; another epoch is NOT_LEADER_OR_FOLLOWER; a leader that can't be reached by the deadline is
+REQUEST_TIMED_OUT. Success never comes from an entry that was lost.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class PendingProduce(Slot):
             self._time_out()
             return
         if processor.parking.park_produce(self, parked):
-            processor.deadlines.add(self, self.deadline_ms + processor.config.deadline_grace_ms)
+            config = processor.config
+            final_ms = self.deadline_ms + config.deadline_grace_ms
+            processor.deadlines.add(self, min(final_ms, processor.now_ms + config.commit_doubt_ms))
         else:
             processor.deadlines.add(self, min(self.deadline_ms, processor.now_ms + processor.config.state_poll_ms))
 
@@ -225,7 +227,9 @@ class PendingProduce(Slot):
     # --- the end ---
 
     def expire(self, now_ms: int) -> None:
-        if now_ms < self.deadline_ms and self.pod is None and self.unanswered == 0:
+        if now_ms < self.deadline_ms and self.unanswered == 0:
+            # Nobody holds it, or a pod that may be cut off the leader.
+            self.connection.processor.parking.cancel(self)
             self._ask_leaders()
         else:
             self._time_out()
