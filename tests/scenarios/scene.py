@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from barnabas.cluster.keys import PartitionRecord
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.produce import ProduceResponse
 from services.logstore.core.partition import Partition
 from tests.sim.clients.consumer import Consumer, Taste
-from tests.sim.clients.producer import Behaviour, Producer
+from tests.sim.clients.producer import Batch, Behaviour, Producer
 from tests.sim.cluster import Cluster
 from tests.sim.history import PartitionHistory
 from tests.sim.nodes.logstore import LogstoreNode
@@ -114,6 +116,17 @@ class Scene:
         parked = self.cluster.invariants.parked_produces
         self.until(lambda: any(key[:2] == (pod.name, pod.incarnation) for key in parked), "a produce is parked")
 
+    def listen_to_refusals(self, told: list[ErrorCode]) -> None:
+        """From now on errors of produce requests are written down there, too."""
+        answered = self.producer._answered
+
+        def listen(batch: Batch, response: ProduceResponse | None) -> None:
+            if response is not None and (code := response.responses[0].partition_responses[0].error_code):
+                told.append(ErrorCode(code))
+            answered(batch, response)
+
+        self.producer._answered = listen  # type: ignore[method-assign]
+
     def until_acknowledged(self) -> None:
         self.until(
             lambda: not self.producer.has_open_batches and not self.producer.unanswered, "the produce is answered"
@@ -128,6 +141,11 @@ class Scene:
         """In the order of their offsets."""
         history = self._history
         return [history.acked[offset].decode() for offset in sorted(history.acked)]
+
+    def everything_consumed(self) -> list[str]:
+        """What the consumer has seen so far, in the order of the offsets."""
+        consumed = self._history.consumed
+        return [consumed[offset].decode() for offset in sorted(consumed)]
 
     def read_everything(self) -> list[str]:
         """What the consumer finds in the log from its start, given time to find too much."""
