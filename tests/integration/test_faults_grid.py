@@ -25,6 +25,7 @@ GRID_SECONDS_MAX = 400
 CLEAN_SECONDS_MAX = 60.0
 
 
+@pytest.mark.timeout(GRID_SECONDS_MAX + 30)
 def test_short_grid(tmp_path: Path) -> None:
     keep = tmp_path / "kept"
     argv = ["--cells", ",".join(CELLS), "--seconds", str(SECONDS), "--keep", str(keep)]
@@ -44,6 +45,7 @@ def test_short_grid(tmp_path: Path) -> None:
     assert list(tmp_path.glob("barnabas-faults-*")) == []
 
 
+@pytest.mark.timeout(GRID_SECONDS_MAX)
 def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     run = subprocess.Popen(
         [sys.executable, "-m", "tests.faults", "--cells", "kill-leader"],
