@@ -14,7 +14,8 @@ from confluent_kafka.cimpl import NewTopic
 from tests.integration.kafka_broker import run_java, skip_without_kafka
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.java]
+# Six virtual machines of Java start one after the other.
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(300)]
 
 LOGSTORES = 2
 TOPIC = "moved-slowly"
