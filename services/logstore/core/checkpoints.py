@@ -178,6 +178,8 @@ class Checkpoints:
         """A checkpoint is in place."""
         file = self._in_flight.pop(effect)
         names = self._names_in_flight.pop(effect)
+        if file[0] is _Kind.KERNEL_BOOT:
+            file[1].boot_noted()
         in_doubt = self._names_in_doubt.get(file)
         if in_doubt is None:
             return

@@ -115,6 +115,13 @@ class LogDirectory:
         `apply` is what `map` is: a host with threads opens several partitions at once. Directories that were on their
         way out go on the list of deletions. Others that are not `<topic>-<partition>` stay as they are.
         """
+        try:
+            return self._load(config_of, now_ms, apply)
+        except DiskError as error:
+            self.note_failed_flush(error)
+            raise
+
+    def _load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply) -> list[OpenedPartition]:
         recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT_CHECKPOINT)
         high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK_CHECKPOINT)
         log_starts = self._read_offsets(checkpoints.LOG_START_CHECKPOINT)
@@ -133,9 +140,11 @@ class LogDirectory:
             opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
             high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
             high_watermark = max(high_watermark, opened.log.log_start_offset)
-            if opened.dropped_bytes or high_watermark < high_watermarks.get(topic_partition, 0):
+            topic_id = self._read_topic_id(opened.log)
+            had_upto = max(high_watermarks.get(topic_partition, 0), recovery_points.get(topic_partition, 0))
+            if opened.dropped_bytes or opened.log.log_end_offset < had_upto or topic_id is None:
                 damaged.append(topic_partition)
-            return OpenedPartition(topic_partition, self._read_topic_id(opened.log), high_watermark, opened)
+            return OpenedPartition(topic_partition, topic_id, high_watermark, opened)
 
         names = []
         damaged: list[TopicPartition] = []
@@ -149,10 +158,10 @@ class LogDirectory:
                 names.append(topic_partition)
         found = list(apply(open_one, names))
         self.logs = {each.topic_partition: each.opened.log for each in found}
+        damaged += [each for each, offset in recovery_points.items() if offset > 0 and each not in self.logs]
         if damaged:
             # Torn by the death of a process, which costs nothing that counts; or damaged at rest, and nobody can tell.
-            self.may_lack_records = True
-            self._forget_boot()
+            self._expect_losses()
         if not self.was_shut_down_cleanly:
             # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
             # crash must not find the old offsets.
@@ -348,16 +357,26 @@ class LogDirectory:
         """
         if self.error is None:
             self.error = error
-            if error.operation.startswith("flush"):
-                self._expect_losses()
+        self.note_failed_flush(error)
         return [(log, log.fail(error)) for log in self.logs.values()]
 
-    def _expect_losses(self) -> None:
+    def note_failed_flush(self, error: DiskError) -> None:
         """A failed flush marks pages clean that are not on the disk: they may be gone at the next start, boot or not
         (ATC'20, "Can Applications Recover from fsync Failures?"). A disk that refuses even this needs another boot.
         """
-        with suppress(DiskError):
-            self._forget_boot()
+        if error.operation.startswith("flush"):
+            with suppress(DiskError):
+                self._expect_losses()
+
+    def _expect_losses(self) -> None:
+        self.may_lack_records = True
+        self._forget_boot()
+
+    def boot_noted(self) -> None:
+        """`trust` is carried out; a flush may have failed meanwhile."""
+        if self.may_lack_records:
+            with suppress(DiskError):
+                self._forget_boot()
 
     def closing_flushes(self) -> list[FlushEffect]:
         """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle."""
