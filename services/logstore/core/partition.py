@@ -91,7 +91,7 @@ class Partition:
         if newer < known or state.leader_epoch < self.log.leader_epochs.latest:
             return LeadershipChange.STALE
         if newer == known and not self.is_stopped:
-            return LeadershipChange.UNCHANGED
+            return self._learn_replicas(state, lag_ms_max, now_ms)
         self.is_stopped = False
         new_epoch = state.leader_epoch > self.leader_epoch
         self.leader_id = state.leader
@@ -108,6 +108,19 @@ class Partition:
                 self.epoch_start_offset = self.log.next_offset
             self.advance_high_watermark(lag_ms_max, now_ms)
         return LeadershipChange.NEW_EPOCH if new_epoch else LeadershipChange.SAME_LEADER
+
+    def _learn_replicas(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
+        """Of a state whose ISR is known already: the answer to AlterPartition that brought it names no replicas, and the
+        change may have ended a move (KIP-455). Who was a replica is waited for no longer.
+        """
+        if state.replicas == self.replicas:
+            return LeadershipChange.UNCHANGED
+        self.replicas = state.replicas
+        self._follow_assignment(state, now_ms, new_epoch=False)
+        self.isr.keep_to(state.replicas)
+        if self.leading:
+            self.advance_high_watermark(lag_ms_max, now_ms)
+        return LeadershipChange.SAME_LEADER
 
     def _follow_assignment(self, state: PartitionMetadata, now_ms: int, *, new_epoch: bool) -> None:
         """Keep books of the other replicas while leading; from nothing in a new epoch."""
