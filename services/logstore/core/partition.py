@@ -110,8 +110,8 @@ class Partition:
         return LeadershipChange.NEW_EPOCH if new_epoch else LeadershipChange.SAME_LEADER
 
     def _learn_replicas(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        """Of a state whose ISR is known already: the answer to AlterPartition that brought it names no replicas, and the
-        change may have ended a move (KIP-455). Who was a replica is waited for no longer.
+        """Of a state whose ISR is known already: the answer to AlterPartition that brought it names no replicas, and
+        the change may have ended a move (KIP-455). Who was a replica is waited for no longer.
         """
         if state.replicas == self.replicas:
             return LeadershipChange.UNCHANGED
