@@ -43,6 +43,7 @@ from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, 
 from services.logstore.shell.loop import LogstoreLoop
 from services.logstore.shell.posix_disk import PosixDisk
 from services.logstore.shell.replica_links import ReplicaLinks
+from services.logstore.shell.write_back import begin_write_back
 
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
@@ -91,6 +92,7 @@ class LogstoreNode:
         try:
             await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
             if not life.done() and self._registration is not None and self._requests is not None:
+                begin_write_back(self._settings.log_dirs)
                 await self._requests.hand_over(self._settings.node_id, self._registration.epoch)
         finally:
             stop.cancel()
