@@ -5,6 +5,10 @@ on the disk, so records that were acknowledged may be gone at the next start. Th
 which was no more than the end of the process; the next one in the same boot knew nothing, stayed in every ISR, and
 could be elected. The same where a flush failed after something else had failed in that directory; and where a log was
 found to end before what had been flushed of it, had lost the file that says whose it is, or was gone as a whole.
+
+And what costs nothing is not said. A process that dies within a write leaves a part of a batch that nobody was told of.
+Were that a reason for doubt, a logstore that is killed would have no vote on who leads: of two in-sync replicas one
+lost its power, the other was killed within a write, and both were doubtful; the first was elected, without its records.
 """
 
 from __future__ import annotations
@@ -133,6 +137,58 @@ def test_a_log_that_is_gone_is_missed(disk: DiskModel) -> None:
     stopped_cleanly(disk, a_trusted_log_of_two_batches(disk))
     disk.rename("/data/orders-0", "/data/orders-0.old")
     assert started(disk).may_lack_records
+
+
+def broken_off(disk: DiskModel, byte_count: int) -> None:
+    """A process has died within the write of a third batch."""
+    file = disk.open(LOG)
+    batch = bytearray(build_batch([Record(None, b"three" * 30, 1)]))
+    batch[0:8] = (2).to_bytes(8, "big")
+    disk.write_at(file, disk.size(file), (bytes(batch[:byte_count]),))
+
+
+@pytest.mark.parametrize("byte_count", [1, 16, 60, 61, 150])
+def test_a_write_that_its_process_did_not_live_to_finish_costs_nothing(disk: DiskModel, byte_count: int) -> None:
+    a_trusted_log_of_two_batches(disk)
+    broken_off(disk, byte_count)
+    directory = started(disk)
+    assert directory.logs[TOPIC_PARTITION].log_end_offset == 2
+    assert not directory.may_lack_records
+    assert not started(disk).may_lack_records
+
+
+@pytest.mark.parametrize("byte", range(8, 12))
+def test_a_batch_whose_length_is_damaged_is_not_taken_for_that(disk: DiskModel, byte: int) -> None:
+    a_trusted_log_of_two_batches(disk)
+    batch_bytes = disk.size(disk.open(LOG)) // 2
+    (before,) = disk.read_at(disk.open(LOG), batch_bytes + byte, 1)
+    bit = next(each for each in range(7) if not before & (1 << each))
+    disk.flip_bit(LOG, batch_bytes + byte, bit)
+    directory = started(disk)
+    assert directory.logs[TOPIC_PARTITION].log_end_offset == 1
+    assert directory.may_lack_records
+
+
+def test_a_part_of_a_batch_after_a_clean_stop_is_damage(disk: DiskModel) -> None:
+    stopped_cleanly(disk, a_trusted_log_of_two_batches(disk))
+    broken_off(disk, 100)
+    assert started(disk).may_lack_records
+
+
+def test_a_topic_deleted_by_a_process_that_dies_at_once_is_not_missed(disk: DiskModel) -> None:
+    directory = a_trusted_log_of_two_batches(disk)
+    for flush in directory.closing_flushes():
+        execute(disk, flush)
+        flush.log.on_flushed(flush)
+    execute(disk, directory.checkpoint_recovery_points())
+    directory.delete(TOPIC_PARTITION, 0)
+    assert not started(disk).may_lack_records
+
+
+def test_a_log_that_was_being_made_is_not_missed(disk: DiskModel) -> None:
+    execute(disk, started(disk).trust())
+    disk.make_directory("/data/orders-0")
+    assert not started(disk).may_lack_records
 
 
 def test_nothing_is_missed_where_nothing_is_amiss(disk: DiskModel) -> None:

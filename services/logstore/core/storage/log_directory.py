@@ -142,7 +142,8 @@ class LogDirectory:
             high_watermark = max(high_watermark, opened.log.log_start_offset)
             topic_id = self._read_topic_id(opened.log)
             had_upto = max(high_watermarks.get(topic_partition, 0), recovery_points.get(topic_partition, 0))
-            if opened.dropped_bytes or opened.log.log_end_offset < had_upto or topic_id is None:
+            end_offset = opened.log.log_end_offset
+            if opened.is_damaged or end_offset < had_upto or (topic_id is None and end_offset > 0):
                 damaged.append(topic_partition)
             return OpenedPartition(topic_partition, topic_id, high_watermark, opened)
 
@@ -158,9 +159,9 @@ class LogDirectory:
                 names.append(topic_partition)
         found = list(apply(open_one, names))
         self.logs = {each.topic_partition: each.opened.log for each in found}
-        damaged += [each for each, offset in recovery_points.items() if offset > 0 and each not in self.logs]
+        damaged += [each for each, offset in recovery_points.items() if offset > 0 and self._is_missing(each)]
         if damaged:
-            # Torn by the death of a process, which costs nothing that counts; or damaged at rest, and nobody can tell.
+            # At rest, by whatever it was. Not by the death of a process: who may lack records has no vote on who leads.
             self._expect_losses()
         if not self.was_shut_down_cleanly:
             # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
@@ -168,6 +169,14 @@ class LogDirectory:
             execute(self._disk, self.checkpoint_recovery_points())
             execute(self._disk, self.checkpoint_log_starts())
         return found
+
+    def _is_missing(self, topic_partition: TopicPartition) -> bool:
+        """Neither here nor on its way out."""
+        if topic_partition in self.logs:
+            return False
+        name = f"{topic_partition[0]}-{topic_partition[1]}"
+        aside = [each.name for each in self._disk.list(self.path) if each.name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))]
+        return not any(name.startswith(each.rpartition(".")[0]) for each in aside)
 
     def _path_of(self, topic_partition: TopicPartition) -> str:
         return f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
