@@ -1,7 +1,7 @@
 """Writes to many partitions, steadily, by one producer; and when each was acknowledged.
 
 Every partition has one record at a time on its way, the next one follows a pause after its acknowledgement: so a
-record is always waiting where nobody takes it, and the longest time without an acknowledgement is what writers see.
+record is always waiting where nobody takes it, and what the slowest record took is what its writer sees.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import heapq
 import threading
 import time
 from collections.abc import Sequence
-from itertools import pairwise
 
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -57,6 +56,7 @@ class Writers:
         self.errors: list[KafkaError] = []
         self._due: list[tuple[float, Partition]] = []
         self._stopped = threading.Event()
+        self._is_pause_over = threading.Event()
         self._producer = new_producer(bootstrap)
         self._thread = threading.Thread(target=self._run)
 
@@ -92,15 +92,25 @@ class Writers:
             first = acknowledged
         return first
 
-    def longest_silence(self, partition: Partition, begin: float, end: float) -> float:
-        """The longest time between two acknowledgements, of which one at least is within these moments."""
-        moments = [acknowledged for _, acknowledged in self.acknowledged[partition]]
-        pairs = pairwise(moments)
-        return max((later - earlier for earlier, later in pairs if later >= begin and earlier <= end), default=0.0)
+    def slowest_write(self, since: float) -> float:
+        """The longest time that a record took, of those that were on their way then or sent later."""
+        return max(
+            acknowledged - sent
+            for records in self.acknowledged.values()
+            for sent, acknowledged in records
+            if acknowledged >= since
+        )
+
+    def write_now(self) -> None:
+        """Let no partition wait for its pause to end."""
+        self._is_pause_over.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             now = time.monotonic()
+            if self._is_pause_over.is_set():
+                self._is_pause_over.clear()
+                self._due = [(now, partition) for _, partition in self._due]
             while self._due and self._due[0][0] <= now:
                 _, partition = heapq.heappop(self._due)
                 self._send(partition)

@@ -77,9 +77,9 @@ def tables(run: FailoverRun) -> str:
             [_shutdown(side.shutdown) for side in run.sides],
         ),
         (
-            "the same: longest time of a partition without an acknowledgement",
+            "the same: the slowest write",
             "",
-            ["" if side.shutdown is None else f"{side.shutdown.longest_silence_seconds:.2f} s" for side in run.sides],
+            ["" if side.shutdown is None else f"{side.shutdown.slowest_write_seconds:.2f} s" for side in run.sides],
         ),
         ("client errors in all of the above", "0", [str(_errors(side)) for side in run.sides]),
     ]
