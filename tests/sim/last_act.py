@@ -102,11 +102,16 @@ class LastAct:
             ends = (replica.high_watermark, replica.log.log_end_offset, log.end, book.agree(log))
             if set(ends) != {leader.high_watermark}:
                 return f"{node_id} has watermark, log end, written and agreed {ends} of {leader.high_watermark}"
-            if replica.log.log_start_offset != leader.log.log_start_offset:
+            # What records were deleted a crash may have the leader forget, never its followers.
+            is_later = self._is_shortened(key) and replica.log.log_start_offset > leader.log.log_start_offset
+            if replica.log.log_start_offset != leader.log.log_start_offset and not is_later:
                 return f"{node_id} begins at {replica.log.log_start_offset}, not {leader.log.log_start_offset}"
         if leader.isr.pending is not None or leader.pending:
             return "its leader waits for something"
         return ""
+
+    def _is_shortened(self, key: PartitionKey) -> bool:
+        return (self._elections.topics[key[0]].topic, key[1]) in self._cluster.history.shortened
 
     def _replica(self, node_id: int, key: PartitionKey) -> Partition | None:
         partitions = self._cluster.logstores[node_id - 1].partitions

@@ -187,7 +187,10 @@ class Promises:
 
     def _is_assigned(self, key: PartitionKey, node_id: int) -> bool:
         record = self.elections.current.get(key)
-        return record is not None and node_id in record.replicas and key[0] not in self.elections.deleted
+        return record is not None and node_id in record.replicas and not self._is_deleted(key)
+
+    def _is_deleted(self, key: PartitionKey) -> bool:
+        return key[0] in self.elections.deleted
 
     # --- leaders -----------------------------------------------------------------------------------------------------
 
@@ -274,7 +277,7 @@ class Promises:
 
     def _check_complete(self, key: PartitionKey, promise: Promise, record: PartitionRecord) -> None:
         """I2: whoever may be elected has everything that is committed, or has lost power since."""
-        if promise.unclean_epoch > promise.led_epoch or promise.loss_floor is not None:
+        if promise.unclean_epoch > promise.led_epoch or promise.loss_floor is not None or self._is_deleted(key):
             return
         for node_id in (*record.in_sync_replicas, *record.eligible_leader_replicas):
             replica = promise.replicas.get(node_id)
