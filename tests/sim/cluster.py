@@ -16,7 +16,7 @@ from tests.sim.clients.consumer import Consumer
 from tests.sim.clients.operator import Operator
 from tests.sim.clients.producer import Producer
 from tests.sim.faults import Faults
-from tests.sim.fencing import check_isr_answer
+from tests.sim.fencing import check_isr_answer, check_writer
 from tests.sim.history import History
 from tests.sim.invariants import Invariants
 from tests.sim.last_act import LastAct
@@ -89,6 +89,7 @@ class Cluster:
         self.history.committed_at = lambda partition, offset: self.promises.of(partition).book.value_at(offset)
         self.history.ids_of = self.promises.elections.ids_of
         self.etcd.changed = self.promises.elections.etcd_changed
+        self.etcd.wrote = partial(check_writer, self.etcd.model)
 
         def logstore_turned(node: LogstoreNode) -> None:
             self.invariants.logstore_turned(node)

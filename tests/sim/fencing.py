@@ -6,14 +6,17 @@ controller grants an ISR only to the leader of the epoch that is asked for, and 
 
 from __future__ import annotations
 
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
 from barnabas.cluster.messages import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     ControlRequest,
     ControlResponse,
 )
+from barnabas.ports.etcd import Get, Put, Txn
 from barnabas.wire.errors import ErrorCode
 from tests.sim.elections import Elections
+from tests.sim.etcd_model import EtcdModel
 from tests.sim.history import name
 from tests.sim.scheduler import InvariantViolation
 
@@ -63,3 +66,17 @@ def check_isr_answer(elections: Elections, asked: AlterPartitionRequest, answer:
             raise InvariantViolation(f"I11: {asked.broker_id} is granted an ISR of {name(key)} by {change}: {result}")
         if told is None or set(told.in_sync_replicas) != set(result.in_sync_replicas):
             raise InvariantViolation(f"I11: of {name(key)} a controller tells {result}, etcd has {told}")
+
+
+def check_writer(model: EtcdModel, writer: str, txn: Txn, revision_before: int) -> None:
+    """What the cluster is, only the controller that is elected at that moment writes (a lease is not a lock)."""
+    keys = Keys()
+    decided = (keys.topics, keys.partitions, keys.deletions, keys.controller_epoch)
+    written = [each.key for each in txn.success if isinstance(each, Put) and each.key.startswith(decided)]
+    is_applied = any(model.get(Get(key))[0].mod_revision > revision_before for key in written if model.get(Get(key)))
+    if not is_applied:
+        return
+    election = model.get(Get(keys.election))
+    elected = decode_registration(Role.CONTROLLER, election[0].value) if election else None
+    if not isinstance(elected, ControllerRegistration) or elected.controller_id != writer:
+        raise InvariantViolation(f"I11: {writer} has written {written}, elected is {elected}")

@@ -10,12 +10,12 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.control import Control
 from services.logstore.core.partition import LeadershipChange, Partition
-from tests.sim.mutants.planting import CONTROLLERS, LEADERS, Mutants, replace_in
+from tests.sim.mutants.planting import LATE_COMMANDS, LEADERS, TWO_CONTROLLERS, Mutants, replace_in
 
 CONTROL = Mutants("control")
 
 
-@CONTROL.breaks("11", CONTROLLERS)
+@CONTROL.breaks("11", TWO_CONTROLLERS)
 def stale_controller_epoch_is_accepted() -> None:
     original = Control._begin
 
@@ -36,19 +36,7 @@ def stale_broker_epoch_is_accepted() -> None:
     replace_in(Control, "_begin", begin)
 
 
-@CONTROL.breaks("11", CONTROLLERS)
-def equal_epochs_are_taken_for_newer() -> None:
-    original = Partition.apply
-
-    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        if (state.leader_epoch, state.partition_epoch) == (self.leader_epoch, self.partition_epoch):
-            self.partition_epoch -= 1
-        return original(self, state, lag_ms_max, now_ms)
-
-    replace_in(Partition, "apply", apply)
-
-
-@CONTROL.breaks("11", CONTROLLERS)
+@CONTROL.breaks("11", LATE_COMMANDS)
 def older_epochs_are_accepted() -> None:
     original = Partition.apply
 
@@ -56,19 +44,6 @@ def older_epochs_are_accepted() -> None:
         if state.leader_epoch == self.leader_epoch and state.partition_epoch < self.partition_epoch:
             self.partition_epoch = state.partition_epoch - 1
         return original(self, state, lag_ms_max, now_ms)
-
-    replace_in(Partition, "apply", apply)
-
-
-@CONTROL.breaks("7", LEADERS)
-def a_newer_epoch_of_the_same_leader_is_no_news() -> None:
-    """Elected again, it goes on as if nothing had been in between."""
-    original = Partition.apply
-
-    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        leads_on = self.leading and state.leader == self.node_id and state.leader_epoch > self.leader_epoch
-        change = original(self, state, lag_ms_max, now_ms)
-        return LeadershipChange.SAME_LEADER if leads_on else change
 
     replace_in(Partition, "apply", apply)
 

@@ -18,7 +18,7 @@ from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.partition_alteration import alter_partition
 from services.controller.core.partition_changes import Liveness, TopicRules
 from services.controller.core.writes import Write
-from tests.sim.mutants.planting import CONTROLLERS, DISKS, LEADERS, Mutants, replace_in
+from tests.sim.mutants.planting import CONTROLLERS, DISKS, LEADERS, TWO_CONTROLLERS, Mutants, replace_in
 
 CONTROLLER = Mutants("controller")
 
@@ -40,19 +40,19 @@ def _with_compares(kept: Any) -> None:
     replace_in(Journal, "submit", submit)
 
 
-@CONTROLLER.breaks("12", CONTROLLERS)
+@CONTROLLER.breaks("12", TWO_CONTROLLERS)
 def txn_does_not_compare_its_own_election_key() -> None:
     """Nor the key that all controllers chain their Txns by, which would do as well."""
     _with_compares(lambda compare, keys: compare.key not in (keys.election, keys.controller_epoch))
 
 
-@CONTROLLER.breaks("12", CONTROLLERS)
+@CONTROLLER.breaks("12", TWO_CONTROLLERS)
 def txn_compares_nothing_but_the_election_key() -> None:
     _with_compares(lambda compare, keys: compare.key == keys.election)
     _repeat_blindly()
 
 
-@CONTROLLER.breaks("12", CONTROLLERS)
+@CONTROLLER.breaks("12", TWO_CONTROLLERS)
 def txn_is_repeated_blindly_and_not_fenced() -> None:
     _with_compares(lambda compare, keys: False)
     _repeat_blindly()
@@ -140,7 +140,7 @@ def eligible_replicas_are_never_forgotten() -> None:
     replace_in(partition_changes, "_with_members", with_members)
 
 
-@CONTROLLER.breaks("5", CONTROLLERS)
+@CONTROLLER.breaks("5", TWO_CONTROLLERS + LEADERS)
 def isr_of_an_older_leader_epoch_is_accepted() -> None:
     original = alter_partition
 
@@ -149,20 +149,6 @@ def isr_of_an_older_leader_epoch_is_accepted() -> None:
     ) -> PartitionRecord | ErrorCode:
         latest = replace(change, leader_epoch=partition.leader_epoch, partition_epoch=partition.partition_epoch)
         return original(partition, latest, partition.leader, live, rules)
-
-    replace_in(isr_changes, "alter_partition", alter)
-
-
-@CONTROLLER.breaks("4", LEADERS)
-def isr_takes_in_whoever_is_named() -> None:
-    """No broker epoch, and no look at who is alive (KIP-903)."""
-    original = alter_partition
-
-    def alter(
-        partition: PartitionRecord, change: IsrChange, broker_id: int, live: Liveness, rules: TopicRules
-    ) -> PartitionRecord | ErrorCode:
-        named = {each.broker_id: each.broker_epoch for each in change.in_sync_replicas}
-        return original(partition, change, broker_id, Liveness(named), rules)
 
     replace_in(isr_changes, "alter_partition", alter)
 

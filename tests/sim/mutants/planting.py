@@ -54,6 +54,19 @@ CONTROLLERS = [
 ]
 
 
+# One controller takes itself for active still, or what it wrote is on its way, when another one is.
+TWO_CONTROLLERS = [
+    Fault.LEASE_ENDS_EARLY,
+    Fault.WATCH_LAG,
+    Fault.PAUSE_PAST_LEASE,
+    Fault.ETCD_LEADER_LOSS,
+    Fault.ISOLATE,
+    Fault.KILL_LOGSTORE,
+]
+# What is said on one connection arrives after what was said later on another one.
+LATE_COMMANDS = [Fault.JITTER, Fault.LOSS, Fault.SLOW_LINK, Fault.KILL_LOGSTORE, Fault.CUT_ONE_WAY]
+
+
 @dataclass(slots=True, frozen=True)
 class Mutant:
     plant: Callable[[], None]

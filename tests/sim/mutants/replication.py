@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from barnabas.channel.messages import ReplicaData
+from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.messages import IsrChange
 from barnabas.wire.errors import ErrorCode
+from services.controller.core import isr_changes
+from services.controller.core.partition_alteration import alter_partition
+from services.controller.core.partition_changes import Liveness, TopicRules
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.fetcher import Fetcher, FollowedPartition, Stage
+from services.logstore.core.replication.follower_progress import FollowerProgress
 from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.leading import FollowedSlot, Leading
-from services.logstore.core.replication.replication import Replication
 from services.logstore.core.storage.leader_epochs import NO_EPOCH
-from tests.sim.mutants.planting import FOLLOWERS, LEADERS, Mutants, replace_in
+from tests.sim.mutants.planting import DISKS, FOLLOWERS, LEADERS, Mutants, replace_in
 
 REPLICATION = Mutants("replication")
 
@@ -111,7 +116,16 @@ def follower_counts_before_it_has_written() -> None:
     replace_in(Leading, "on_bytes", on_bytes)
 
 
-@REPLICATION.breaks("4", LEADERS)
+@REPLICATION.breaks("4", DISKS)
 def any_incarnation_may_join() -> None:
-    """KIP-903: a fetch of an older life brings a replica into the ISR that has restarted since."""
-    replace_in(Replication, "_is_registered", lambda self, session: True)
+    """KIP-903: a fetch of an older life brings a replica into the ISR that has restarted since, and lost records."""
+    replace_in(FollowerProgress, "may_join", property(lambda self: self.session.replica_id >= 0))
+    original = alter_partition
+
+    def alter(
+        partition: PartitionRecord, change: IsrChange, broker_id: int, live: Liveness, rules: TopicRules
+    ) -> PartitionRecord | ErrorCode:
+        named = {each.broker_id: each.broker_epoch for each in change.in_sync_replicas}
+        return original(partition, change, broker_id, Liveness(named), rules)
+
+    replace_in(isr_changes, "alter_partition", alter)

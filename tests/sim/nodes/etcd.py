@@ -80,6 +80,8 @@ class EtcdNode(Process):
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
         super().__init__("etcd", scheduler, network)
         self.changed: Callable[[EtcdModel], None] = lambda model: None
+        # Called with the name of whoever has sent a Txn, and the revision before.
+        self.wrote: Callable[[str, Txn, int], None] = lambda writer, txn, revision: None
         # What becomes of the next Txns that write, and who is told of it.
         self.fates: deque[tuple[Fate, Hit]] = deque()
         self.model = EtcdModel(self._fate_of)
@@ -212,7 +214,11 @@ class _Session:
     def perform(self, message: Request | Watch) -> None:
         match message:
             case Request():
-                self._end.send(Answer(message.request_id, self._node.perform(message.operation)))
+                revision_before = self._node.model.revision
+                answer = self._node.perform(message.operation)
+                if isinstance(message.operation, Txn):
+                    self._node.wrote(self._end.other.process.name, message.operation, revision_before)
+                self._end.send(Answer(message.request_id, answer))
             case Watch(watch_id, prefix, revision):
                 after_revision = None if revision < 0 else revision
                 self._watches[watch_id] = self._node.model.watch(prefix, after_revision)
