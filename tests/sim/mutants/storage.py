@@ -150,3 +150,19 @@ def clean_shutdown_marker_stays() -> None:
         self.was_shut_down_cleanly = True
 
     replace_in(LogDirectory, "_take_marker", take_marker)
+
+
+@STORAGE.breaks("15", [Fault.BIT_FLIP, Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES])
+def a_log_that_is_cut_by_damage_says_nothing() -> None:
+    """Nor does one whose flush has failed: whoever has it stays in every ISR."""
+    replace_in(LogDirectory, "_expect_losses", lambda self: None)
+
+
+@STORAGE.breaks("15", [Fault.POWER_CUT, Fault.RESTART_STORM, Fault.KILL_CONTROLLER, Fault.KILL_ALL_LOGSTORES])
+def a_second_start_forgets_what_the_first_lacked() -> None:
+    """The new boot is noted at once, before the controller has heard that something may be lacking."""
+
+    def note_boot(self: LogDirectory) -> None:
+        self._disk.replace_file(self._boot_path, self._kernel_boot_id)
+
+    replace_in(LogDirectory, "_forget_boot", note_boot)
