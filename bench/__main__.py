@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import click
 
 from bench.apache_kafka import LIBS
+from bench.comparison import PAIRS_MIN_TO_SAVE, take
 from bench.loads import LOADS
-from bench.measure import compare
-from bench.report import (
-    PAGE,
-    ROOT,
-    Run,
-    client_version,
-    command_line,
-    commit,
-    describe_machine,
-    save,
-    table,
-    utc_now,
-    without_paths,
-)
+from bench.report import PAGE, ROOT, command_line, save, table
 from bench.sides import ApacheKafkaSide, BarnabasSide
-
-_PAIRS_MIN_TO_SAVE = 5
-_QUIET_LOAD_MAX = 0.5
 
 
 @click.command()
@@ -39,44 +23,15 @@ def main(pairs: int, seconds: float, names: tuple[str, ...]) -> None:
         raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
     directory = ROOT / ".cache/bench"
     shutil.rmtree(directory, ignore_errors=True)
-    run = _run(directory, pairs, seconds, names or tuple(load.name for load in LOADS))
+    loads = [load for load in LOADS if not names or load.name in names]
+    sides = (BarnabasSide(directory / "barnabas"), ApacheKafkaSide(directory / "apache-kafka"))
+    run = take(sides, loads, pairs, seconds, command_line())
     shutil.rmtree(directory)
-    is_whole = pairs >= _PAIRS_MIN_TO_SAVE and len(run.loads) == len(LOADS)
+    is_whole = pairs >= PAIRS_MIN_TO_SAVE and len(run.loads) == len(LOADS)
     if is_whole:
         path = save(run)
         click.echo(f"\nsaved {path.relative_to(ROOT)} and the table in {PAGE.relative_to(ROOT)}")
     click.echo("\n" + table(run, ROOT / "not saved"))
-
-
-def _run(directory: Path, pairs: int, seconds: float, names: tuple[str, ...]) -> Run:
-    sides = (BarnabasSide(directory / "barnabas"), ApacheKafkaSide(directory / "apache-kafka"))
-    ours, theirs = sides
-    machine = describe_machine()
-    if float(machine["load average before"]) > _QUIET_LOAD_MAX:
-        click.secho("this machine is busy: ratios will scatter", fg="yellow")
-    started = []
-    try:
-        for side in sides:
-            click.echo(f"starting {side.name}")
-            started.append(side)
-            side.start()
-        loads = compare(ours, theirs, pairs, seconds, list(names))
-        return Run(
-            command=command_line(),
-            commit=commit(),
-            taken=utc_now(),
-            machine=machine,
-            client=client_version(),
-            ours=ours.name,
-            theirs=theirs.name,
-            flags_ours=without_paths(ours.flags),
-            flags_theirs=without_paths(theirs.flags),
-            seconds_per_measurement=seconds,
-            loads=loads,
-        )
-    finally:
-        for side in started:
-            side.stop()
 
 
 if __name__ == "__main__":

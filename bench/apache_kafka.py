@@ -24,10 +24,23 @@ _LOG4J = """<Configuration status="WARN">
 """
 
 
+def new_cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
+
+
 class ApacheKafka:
     """One broker on loopback ports, in a directory of its own."""
 
-    def __init__(self, directory: Path, port: int, controller_port: int, heap: str, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        port: int,
+        controller_port: int,
+        heap: str,
+        settings: dict[str, str],
+        cluster_id: str = "",
+    ) -> None:
+        """`cluster_id` as Kafka writes it, the same for all brokers of a cluster; none: one that is new."""
         self.bootstrap = f"127.0.0.1:{port}"
         self.jvm_flags = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
         """Heap and collector as in Kafka's own start script."""
@@ -44,6 +57,7 @@ class ApacheKafka:
             "transaction.state.log.min.isr": "1",
             **settings,
         }
+        self._cluster_id = cluster_id or new_cluster_id()
         self._directory = directory
         self._identity: ProcessIdentity | None = None
 
@@ -66,10 +80,9 @@ class ApacheKafka:
         log4j = self._directory / "log4j2.xml"
         log4j.write_text(_LOG4J)
         run = [java, "-cp", f"{LIBS}/*", f"-Dlog4j2.configurationFile={log4j}"]
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "A")
         if not (self._directory / "data").exists():
             subprocess.run(
-                [*run, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)],
+                [*run, "kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(properties)],
                 check=True,
                 capture_output=True,
             )

@@ -27,6 +27,7 @@ class Load:
     settings: Settings
     is_consume: bool = False
     is_one_record_a_request: bool = False
+    replication_factor: int = 1
 
 
 _QUIET: Settings = {"log_level": 5}
@@ -47,6 +48,21 @@ LOADS = [
     Load("consume", "consume 1,000 B", 1000, {"enable.auto.commit": False, "group.id": "bench"}, is_consume=True),
 ]
 
+_BATCHED_ALL: Settings = _BATCHED | {"acks": -1}
+
+REPLICATED_LOADS = [
+    Load(
+        "replicated-single",
+        "single-record requests, 100 B, RF 3, acks=all, pipelined",
+        100,
+        {"acks": -1, "linger.ms": 0, "batch.num.messages": 1, "queue.buffering.max.messages": 2_000},
+        is_one_record_a_request=True,
+        replication_factor=3,
+    ),
+    Load("replicated-100", "produce 100 B, linger.ms=5, RF 3, acks=all", 100, _BATCHED_ALL, replication_factor=3),
+    Load("replicated-1000", "produce 1,000 B, linger.ms=5, RF 3, acks=all", 1000, _BATCHED_ALL, replication_factor=3),
+]
+
 
 @dataclass(slots=True, frozen=True)
 class Outcome:
@@ -54,9 +70,9 @@ class Outcome:
     seconds: float
 
 
-def create_topic(bootstrap: str, topic: str) -> None:
+def create_topic(bootstrap: str, topic: str, replication_factor: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(timeout=30)
+    admin.create_topics([NewTopic(topic, PARTITIONS, replication_factor)])[topic].result(timeout=30)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.accounting import cpu_seconds, memory_bytes
@@ -50,13 +51,12 @@ class LoadResult:
     memory_bytes_theirs: int
 
 
-def compare(ours: Side, theirs: Side, pairs: int, seconds: float, names: list[str]) -> list[LoadResult]:
+def compare(ours: Side, theirs: Side, pairs: int, seconds: float, loads: Sequence[Load]) -> list[LoadResult]:
     """Both sides run; each load is warmed up on each, then measured in turn."""
     results = []
-    for load in LOADS:
-        if load.name in names:
-            print(f"\n{load.title}", flush=True)
-            results.append(_compare_load(ours, theirs, load, pairs, seconds))
+    for load in loads:
+        print(f"\n{load.title}", flush=True)
+        results.append(_compare_load(ours, theirs, load, pairs, seconds))
     return results
 
 
@@ -88,7 +88,7 @@ class _LoadOnSide:
         self._topic = f"bench-{load.name}"
         self._records = 0
         """For a consumer: how many are in the topic."""
-        create_topic(side.bootstrap, self._topic)
+        create_topic(side.bootstrap, self._topic, load.replication_factor)
 
     def warm_up(self) -> None:
         """Fill the topic that a consumer reads, or have the broker see some of the load."""

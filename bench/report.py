@@ -25,8 +25,6 @@ PAGE = ROOT / "docs/performance.md"
 PLOT = ROOT / "docs/performance.svg"
 
 _BEARS_ON_SPEED = re.compile(r"java|threads|replication|queued|socket|segment|flush")
-_BEGIN = "<!-- made by make bench: begin -->"
-_END = "<!-- made by make bench: end -->"
 
 
 @dataclass(slots=True)
@@ -66,8 +64,8 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines()
 
 
-def command_line() -> str:
-    return shlex.join(["python", "-m", "bench", *sys.argv[1:]])
+def command_line(module: str = "bench") -> str:
+    return shlex.join(["python", "-m", module, *sys.argv[1:]])
 
 
 def commit() -> str:
@@ -90,12 +88,22 @@ def utc_now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
+def save_json(run: Run, prefix: str = "") -> Path:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{prefix}{run.taken.replace(':', '')}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    return path
+
+
+def write_target_section(target: str, section: str) -> None:
+    """What `make <target>` has on the page."""
+    write_section(PAGE, f"<!-- made by make {target}: begin -->", f"<!-- made by make {target}: end -->", section)
+
+
 def save(run: Run) -> Path:
     """Write the JSON, the table and the plot; returns the path of the first."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{run.taken.replace(':', '')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
-    write_section(PAGE, _BEGIN, _END, f"![Ratios]({PLOT.name})\n\n{table(run, path)}")
+    path = save_json(run)
+    write_target_section("bench", f"![Ratios]({PLOT.name})\n\n{table(run, path)}")
     bars = [Bar(load.title, *_spread([pair.ratio for pair in load.pairs])) for load in run.loads]
     PLOT.write_text(bar_plot(f"{run.ours}: times the rate of {run.theirs}", bars))
     return path

@@ -12,7 +12,7 @@ from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
 from barnabas.cli.processes import ProcessIdentity
 from barnabas.cli.services import Role
-from bench.apache_kafka import VERSION, ApacheKafka
+from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 
 NETWORK_THREADS = 3
 """Of both sides, so that neither has more hands at the network."""
@@ -49,8 +49,8 @@ class BarnabasSide:
     name = "Barnabas"
     bootstrap = f"{HOST}:{_BARNABAS_PORT}"
 
-    def __init__(self, directory: Path) -> None:
-        layout = ClusterLayout(_BARNABAS_PORT, _BARNABAS_PORT + 40, logstores=1)
+    def __init__(self, directory: Path, logstores: int = 1) -> None:
+        layout = ClusterLayout(_BARNABAS_PORT, _BARNABAS_PORT + 40, logstores)
         self.cluster: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, print)
         self.cluster.services = [
             replace(service, properties=service.properties | _THREADS.get(service.role, {}))
@@ -78,33 +78,57 @@ class BarnabasSide:
 
 
 class ApacheKafkaSide:
+    """Brokers from id 1 on, each of them a controller too."""
+
     name = f"Apache Kafka {VERSION}"
     bootstrap = f"{HOST}:{_KAFKA_PORT}"
 
-    def __init__(self, directory: Path) -> None:
-        settings = {"num.network.threads": str(NETWORK_THREADS), "num.io.threads": str(IO_THREADS)}
-        self._broker = ApacheKafka(directory, _KAFKA_PORT, _KAFKA_PORT + 1, "1G", settings)
+    def __init__(self, directory: Path, brokers: int = 1) -> None:
+        cluster_id = new_cluster_id()
+        voters = ",".join(f"{number + 1}@{HOST}:{_KAFKA_PORT + 2 * number + 1}" for number in range(brokers))
+        self._brokers = [
+            ApacheKafka(
+                directory / f"broker-{number + 1}",
+                _KAFKA_PORT + 2 * number,
+                _KAFKA_PORT + 2 * number + 1,
+                "1G",
+                {
+                    "num.network.threads": str(NETWORK_THREADS),
+                    "num.io.threads": str(IO_THREADS),
+                    "node.id": str(number + 1),
+                    "controller.quorum.voters": voters,
+                },
+                cluster_id,
+            )
+            for number in range(brokers)
+        ]
 
     @property
     def flags(self) -> dict[str, str]:
-        return {"java": " ".join(self._broker.jvm_flags), **self._broker.settings}
+        first = self._brokers[0]
+        return {"brokers": str(len(self._brokers)), "java": " ".join(first.jvm_flags), **first.settings}
 
     @property
     def sessions(self) -> list[ProcessIdentity]:
-        return [self._broker.identity]
+        return [broker.identity for broker in self._brokers]
 
     def start(self) -> None:
-        self._broker.start()
+        for broker in self._brokers:
+            broker.start()
         deadline = time.monotonic() + _READY_SECONDS_MAX
-        while True:
-            try:
-                with KafkaClient(HOST, _KAFKA_PORT, 5) as client:
-                    client.metadata()
-                return
-            except KafkaError:
-                if time.monotonic() > deadline:
-                    raise RuntimeError(self._broker.explain()) from None
-                time.sleep(0.2)
+        while not self._is_ready():
+            if time.monotonic() > deadline:
+                raise RuntimeError("\n".join(broker.explain() for broker in self._brokers))
+            time.sleep(0.2)
+
+    def _is_ready(self) -> bool:
+        """Whether all brokers are known to the first."""
+        try:
+            with KafkaClient(HOST, _KAFKA_PORT, 5) as client:
+                return len(client.metadata().brokers) == len(self._brokers)
+        except KafkaError:
+            return False
 
     def stop(self) -> None:
-        self._broker.stop()
+        for broker in self._brokers:
+            broker.stop()

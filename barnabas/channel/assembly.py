@@ -53,6 +53,7 @@ def _first_part(partition: ReadPartitionResult, records: memoryview) -> ReadPart
         partition.leader_id,
         partition.fetch_position,
         records,
+        partition.preferred_read_replica,
     )
 
 

@@ -152,6 +152,7 @@ class Read:
     bytes_max: int
     isolation_level: int
     partitions: list[ReadPartition]
+    rack_id: str = ""
 
 
 @dataclass(slots=True)
@@ -165,6 +166,7 @@ class ReadPartitionResult:
     leader_id: int = -1
     fetch_position: int = -1
     records: Buffer = b""
+    preferred_read_replica: int | None = None
 
 
 @dataclass(slots=True)
@@ -402,6 +404,7 @@ class FetchCondition:
     fetch_offset: int
     fetch_position: int
     isolation_level: int
+    from_follower: bool = False
 
 
 @dataclass(slots=True)

@@ -80,7 +80,8 @@ def _pack_park_fetch(fetch: ParkFetch) -> bytes:
             + sint_field(b"\x20", condition.leader_epoch)
             + sint_field(b"\x28", condition.fetch_offset)
             + sint_field(b"\x30", condition.fetch_position)
-            + uint_field(b"\x38", condition.isolation_level),
+            + uint_field(b"\x38", condition.isolation_level)
+            + uint_field(b"\x40", condition.from_follower),
         )
         for condition in fetch.conditions
     ]
@@ -222,6 +223,7 @@ def _scan_park_fetch(data: bytes, position: int, end: int) -> ParkFetch:
 def _scan_fetch_condition(data: bytes, position: int, end: int) -> FetchCondition:
     partition = leader_id = leader_epoch = fetch_offset = fetch_position = isolation_level = 0
     topic_id = b""
+    from_follower = False
     while position < end:
         start = position
         tag = data[position]
@@ -244,11 +246,15 @@ def _scan_fetch_condition(data: bytes, position: int, end: int) -> FetchConditio
             fetch_position = value >> 1 ^ -(value & 1)
         elif tag == 0x38:
             isolation_level = value & 0xFFFF_FFFF
+        elif tag == 0x40:
+            from_follower = value != 0
         else:
             position = skip_field(data, start)
     if position != end:
         raise truncated("FetchCondition")
-    return FetchCondition(topic_id, partition, leader_id, leader_epoch, fetch_offset, fetch_position, isolation_level)
+    return FetchCondition(
+        topic_id, partition, leader_id, leader_epoch, fetch_offset, fetch_position, isolation_level, from_follower
+    )
 
 
 def _scan_park_group(data: bytes, position: int, end: int) -> ParkGroup:

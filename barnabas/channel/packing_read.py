@@ -23,6 +23,7 @@ from barnabas.channel.packing_primitives import (
     scan_credit,
     scan_hello,
     scan_message,
+    scan_string,
     scan_varints,
     scan_welcome,
     signed32,
@@ -57,6 +58,8 @@ def pack_read_request(message: ReadRequest) -> bytes:
             )
             for partition in read.partitions
         ]
+        if read.rack_id:
+            partitions.append(bytes_field(b"\x2a", read.rack_id.encode()))
         parts.append(message_field(b"\x1a", body + b"".join(partitions)))
     if message.cancels:
         parts.append(packed_uints(b"\x22", message.cancels))
@@ -99,6 +102,7 @@ def _scan_read_request(data: bytes, _view: memoryview, position: int, end: int) 
 
 def _scan_read(data: bytes, position: int, end: int) -> Read:
     request_id = bytes_max = isolation_level = 0
+    rack_id = ""
     partitions: list[ReadPartition] = []
     while position < end:
         start = position
@@ -116,11 +120,14 @@ def _scan_read(data: bytes, position: int, end: int) -> Read:
             bytes_max = value & 0xFFFF_FFFF
         elif tag == 0x18:
             isolation_level = value & 0xFFFF_FFFF
+        elif tag == 0x2A:
+            rack_id = scan_string(data, position, value)
+            position += value
         else:
             position = skip_field(data, start)
     if position != end:
         raise truncated("Read")
-    return Read(request_id, bytes_max, isolation_level, partitions)
+    return Read(request_id, bytes_max, isolation_level, partitions, rack_id)
 
 
 def _scan_read_partition(data: bytes, position: int, end: int) -> ReadPartition:
@@ -185,15 +192,16 @@ def _pack_piece(parts: list[Buffer], piece: ReadPiece) -> None:
             + sint_field(b"\x38", partition.leader_id)
             + sint_field(b"\x40", partition.fetch_position)
         )
+        replica = partition.preferred_read_replica
+        tail = b"" if replica is None else b"\x50" + varint(replica)
         if records:
             records_length = len(records)
             body += b"\x4a" + varint(records_length)
-            body = b"\x1a" + varint(len(body) + records_length) + body
-            length += len(body) + records_length
-            parts.append(body)
-            parts.append(records)
+            body = b"\x1a" + varint(len(body) + records_length + len(tail)) + body
+            length += len(body) + records_length + len(tail)
+            parts += (body, records, tail)
         else:
-            body = message_field(b"\x1a", body)
+            body = message_field(b"\x1a", body + tail)
             length += len(body)
             parts.append(body)
     parts[place] = b"\x22" + varint(length) + head
@@ -260,6 +268,7 @@ def _scan_read_partition_result(data: bytes, view: memoryview, position: int, en
     index = error_code = high_watermark = last_stable_offset = log_start_offset = 0
     leader_epoch = leader_id = fetch_position = 0
     records: Buffer = b""
+    preferred_read_replica: int | None = None
     while position < end:
         start = position
         tag = data[position]
@@ -286,6 +295,8 @@ def _scan_read_partition_result(data: bytes, view: memoryview, position: int, en
             position += value
         elif tag == 0x10:
             error_code = signed32(value)
+        elif tag == 0x50:
+            preferred_read_replica = value & 0xFFFF_FFFF
         else:
             position = skip_field(data, start)
     if position != end:
@@ -300,4 +311,5 @@ def _scan_read_partition_result(data: bytes, view: memoryview, position: int, en
         leader_id,
         fetch_position,
         records,
+        preferred_read_replica,
     )

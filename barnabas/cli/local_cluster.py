@@ -20,6 +20,8 @@ from barnabas.cli.services import Role, Service, service_environment, services_o
 STOP_SECONDS_MAX = 30.0
 """How long each kind of service may take to stop by itself."""
 READY_SECONDS_MAX = 60.0
+PORT_SECONDS_MAX = 2.0
+"""How long a port that is in use is given to become free, all ports together."""
 ETCD_RENEWAL_SECONDS = 2.5
 """A service that ran on without etcd finds out how its lease fared when it next renews it, three times per TTL of 6 s;
 until then it may look ready and not stay so."""
@@ -151,8 +153,12 @@ class LocalCluster:
             )
 
     def _check_ports(self, services: list[Service]) -> None:
+        """Whoever was killed this moment may still be on its way out, with its ports."""
+        deadline = time.monotonic() + PORT_SECONDS_MAX
         for service in services:
             for port in service.ports.values():
+                while not ports.is_free(port) and time.monotonic() < deadline:
+                    time.sleep(_POLL_SECONDS)
                 if not ports.is_free(port):
                     raise ClusterError(
                         f"port {port}, for {service.name}, is in use by {ports.holder(port)}: stop that, "

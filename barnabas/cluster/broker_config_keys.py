@@ -190,6 +190,16 @@ _KAFKAS: Final = (
         "A follower that has not had everything for so long leaves the ISR.",
         _LOGSTORE,
     ),
+    _key(
+        "replica.selector.class",
+        _STRING,
+        "Whether consumers that say where they are (client.rack) are told of a replica nearer to them.",
+        _LOGSTORE,
+        choices=(
+            "org.apache.kafka.common.replica.LeaderSelector",
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        ),
+    ),
     _key("replica.fetch.max.bytes", _INT, "Bytes of records of one partition in an answer to a follower.", _LOGSTORE),
     _key("replica.fetch.response.max.bytes", _INT, "Bytes of records in an answer to a follower.", _LOGSTORE),
     _key("replica.fetch.wait.max.ms", _INT, "How long a leader may wait for something to tell.", _LOGSTORE),
@@ -197,6 +207,44 @@ _KAFKAS: Final = (
         "replica.fetch.backoff.ms",
         _INT,
         "How long a follower waits after an error before it asks for a partition again.",
+        _LOGSTORE,
+    ),
+    *[
+        _key(
+            name,
+            _LONG,
+            documentation,
+            _LOGSTORE,
+            validator=between(0),
+            update_mode=UpdateMode.CLUSTER_WIDE,
+        )
+        for name, documentation in (
+            (
+                "leader.replication.throttled.rate",
+                "Bytes a second that a leader sends at most to the followers that topics name as throttled.",
+            ),
+            (
+                "follower.replication.throttled.rate",
+                "Bytes a second that a follower fetches at most of the partitions that topics name as throttled.",
+            ),
+            (
+                "replica.alter.log.dirs.io.max.bytes.per.second",
+                "Bytes a second at which partitions move between log directories at most.",
+            ),
+        )
+    ],
+    _key("replication.quota.window.num", _INT, "Windows that rates of replication are measured over.", _LOGSTORE),
+    _key("replication.quota.window.size.seconds", _INT, "How long each of these windows is.", _LOGSTORE),
+    _key(
+        "alter.log.dirs.replication.quota.window.num",
+        _INT,
+        "Windows that the rate of moves between log directories is measured over.",
+        _LOGSTORE,
+    ),
+    _key(
+        "alter.log.dirs.replication.quota.window.size.seconds",
+        _INT,
+        "How long each of these windows is.",
         _LOGSTORE,
     ),
     _key("producer.id.expiration.ms", _INT, "A producer that is silent for so long is forgotten.", _LOGSTORE),

@@ -111,12 +111,8 @@ _UNSUPPORTED: Final = {
         delete.records.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
         producer.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests
     """,
-    "quotas and throttles are not served yet": """
-        alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-        follower.replication.throttled.rate leader.replication.throttled.rate
-         max.connection.creation.rate quota.window.num
-        quota.window.size.seconds replica.alter.log.dirs.io.max.bytes.per.second
-        replication.quota.window.num replication.quota.window.size.seconds
+    "quotas of clients are not served yet": """
+        max.connection.creation.rate quota.window.num quota.window.size.seconds
     """,
     "services speak gRPC with each other, on listeners of their own": """
         inter.broker.listener.name security.inter.broker.protocol
@@ -149,7 +145,7 @@ _UNSUPPORTED: Final = {
     "there is no JVM, hence no class to load": """
         alter.config.policy.class.name authorizer.class.name client.quota.callback.class config.providers
         create.topic.policy.class.name kafka.metrics.polling.interval.secs kafka.metrics.reporters
-        metric.reporters principal.builder.class replica.selector.class security.providers
+        metric.reporters principal.builder.class security.providers
     """,
     "there is no tiered storage": """
         log.local.retention.bytes log.local.retention.ms

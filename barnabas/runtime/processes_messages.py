@@ -100,6 +100,11 @@ class MessageSocket:
         self._queue.append((frame[sent:], held))
         self.pending_bytes += len(frame) - sent
 
+    def take(self) -> None:
+        """Deliver what has come by now, before the event loop gets to it."""
+        if not self.closed:
+            self._read()
+
     def close(self) -> None:
         """Close this end; what waits to be sent is dropped, received descriptors that nobody took are closed."""
         if self.closed:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Callable, Iterable
 from enum import Enum
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from google.protobuf.message import Message
@@ -26,6 +28,10 @@ class _Kind(Enum):
     MESSAGES = "list of messages"
 
 
+_Reader = tuple[Callable[[Message], Iterable[Any]], list[tuple[int, _Kind, Any]]]
+"""Gives the values of all fields at once, in order; and which of them have to be converted: index, kind, dataclass."""
+
+_readers_by_type: dict[type, _Reader] = {}
 _fields_by_type: dict[type, list[tuple[str, _Kind, Any]]] = {}
 
 
@@ -64,6 +70,8 @@ def to_proto(value: Any, proto_class: type[M]) -> M:
 def _fill(value: Any, message: Message) -> None:
     for name, kind, _ in _fields(type(value)):
         item = getattr(value, name)
+        if not item and item is not None:
+            continue  # What a message leaves out has that very value: most lists of most partitions are empty.
         match kind:
             case _Kind.SCALAR:
                 setattr(message, name, item)
@@ -86,20 +94,36 @@ def _fill(value: Any, message: Message) -> None:
 
 def from_proto(dataclass_type: type[T], message: Message) -> T:
     """The dataclass of a message; what the message leaves out has protobuf's default, not the dataclass's."""
-    values: dict[str, Any] = {}
-    for name, kind, inner in _fields(dataclass_type):
-        item = getattr(message, name)
+    read, converted = _reader(dataclass_type)
+    values = list(read(message))
+    for index, kind, inner in converted:
+        item = values[index]
         match kind:
-            case _Kind.SCALAR:
-                values[name] = item
             case _Kind.SCALARS:
-                values[name] = list(item)
+                values[index] = list(item)
             case _Kind.MAP:
-                values[name] = dict(item)
+                values[index] = dict(item)
             case _Kind.MESSAGES:
-                values[name] = [from_proto(inner, each) for each in item]
+                values[index] = [from_proto(inner, each) for each in item]
             case _Kind.MESSAGE:
-                values[name] = from_proto(inner, item) if message.HasField(name) else None
-            case _:
-                typing.assert_never(kind)
-    return dataclass_type(**values)
+                is_there = message.HasField(_fields(dataclass_type)[index][0])
+                values[index] = from_proto(inner, item) if is_there else None
+    return dataclass_type(*values)
+
+
+def _reader(dataclass_type: type) -> _Reader:
+    reader = _readers_by_type.get(dataclass_type)
+    if reader is None:
+        fields = _fields(dataclass_type)
+        converted: list[tuple[int, _Kind, Any]] = [
+            (index, kind, inner) for index, (_, kind, inner) in enumerate(fields) if kind is not _Kind.SCALAR
+        ]
+        reader = _readers_by_type[dataclass_type] = (_read_all([name for name, _, _ in fields]), converted)
+    return reader
+
+
+def _read_all(names: list[str]) -> Callable[[Message], Iterable[Any]]:
+    """Of one name `attrgetter` gives the value itself, of several a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda message: [getattr(message, name) for name in names]

@@ -12,7 +12,6 @@ about 20 µs per small message and operation (16 of them gRPC's own), 0.6–1.1 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -271,8 +270,10 @@ class StreamLink:
         """Down for good; calls `on_down` if the link was up."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            # Not `await`, whose CancelledError could be the caller's own as well as the task's.
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.result()
 
     async def _run(self) -> None:
         backoff_ms = BACKOFF_MS_MIN

@@ -16,19 +16,23 @@ def _start(directory):
     counts = {}
     path = os.path.join(directory, f"{os.getpid()}.json")
     seen = 0
+    is_writing = False
 
     def on_timer(_number, frame):
-        nonlocal seen
-        if frame is None:
+        nonlocal seen, is_writing
+        if frame is None or is_writing:
+            # On a busy machine the timer fires again while the counts are being written.
             return
         code = frame.f_code
         name = f"{code.co_filename}:{code.co_qualname}"
         counts[name] = counts.get(name, 0) + 1
         seen += 1
         if seen % WRITE_EVERY == 0:
+            is_writing = True
             with open(path + ".tmp", "w") as file:
                 json.dump(counts, file)
             os.replace(path + ".tmp", path)
+            is_writing = False
 
     signal.signal(signal.SIGPROF, on_timer)
     # Interrupted system calls go on, rather than fail with EINTR in C code that does not know of samples.

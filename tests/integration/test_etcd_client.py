@@ -1,43 +1,33 @@
-"""The etcd client against a real etcd, through what goes wrong; and the model of etcd against the same one."""
+"""The etcd client against a real etcd, through what goes wrong."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from barnabas.ports.etcd import (
     AmbiguousResult,
-    Compare,
-    CompareTarget,
     Delete,
     EtcdRefused,
     Get,
     KeyValue,
-    Operation,
     Put,
     Snapshot,
     Txn,
-    TxnResult,
     WatchBatch,
     WatchEvent,
     absent,
-    created_at,
-    modified_at,
 )
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
 from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
-from tests.sim.etcd_model import EtcdModel, Fate
 
 pytestmark = [pytest.mark.integration, needs_etcd]
 
-Answer = TypeVar("Answer")
 Changes = AsyncGenerator[Snapshot | WatchBatch, None]
 
 
@@ -266,175 +256,3 @@ class AnswerEater:
             pass
         finally:
             writer.close()
-
-
-KEYS = ["/m/a", "/m/b", "/m/c", "/m/d", "/n/a"]
-
-
-class Pair:
-    """The same operations on etcd and on the model, whose revisions and leases are translated."""
-
-    def __init__(self, client: EtcdClient, rng: random.Random) -> None:
-        self.client = client
-        self.model = EtcdModel()
-        self.rng = rng
-        # By the model's lease, etcd's; and the other way round.
-        self.leases: dict[int, int] = {}
-        self.ours = {0: 0}
-
-    def operation(self, key: str) -> tuple[Operation, Operation]:
-        """For etcd and for the model."""
-        match self.rng.randrange(6):
-            case 0 | 1 | 2:
-                value = self.rng.randbytes(3)
-                lease = self.rng.choice([0, *self.leases])
-                return Put(key, value, self.leases.get(lease, 0)), Put(key, value, lease)
-            case 3:
-                delete = self.rng.choice([Delete(key), Delete("/m/a", "/m/c")])
-                return delete, delete
-            case _:
-                get = self.rng.choice([Get(key), Get("/m/", "/m0")])
-                return get, get
-
-    def compare(self, key: str) -> Compare:
-        found = self.model.get(Get(key))
-        right_mod = found[0].mod_revision if found else 0
-        right_create = found[0].create_revision if found else 0
-        return self.rng.choice(
-            [
-                absent(key),
-                modified_at(key, right_mod),
-                created_at(key, right_create),
-                Compare(key, CompareTarget.MOD_REVISION, self.rng.randrange(1 + self.model.revision)),
-            ]
-        )
-
-    async def txn(self) -> None:
-        compares = tuple(self.compare(key) for key in self.rng.sample(KEYS, self.rng.randrange(3)))
-        branches = [
-            [self.operation(key) for key in self.rng.choices(KEYS, k=self.rng.randrange(1, 4))] for _ in range(2)
-        ]
-        ours = Txn(compares, *(tuple(model for _, model in branch) for branch in branches))
-        theirs = Txn(compares, *(tuple(etcd for etcd, _ in branch) for branch in branches))
-        expected = refusal_or(lambda: self.model.txn(ours))
-        try:
-            real: TxnResult | str = self.translated(await self.client.txn(theirs))
-        except EtcdRefused as refused:
-            real = str(refused)
-        assert real == expected
-
-    def translated(self, result: TxnResult) -> TxnResult:
-        return TxnResult(result.succeeded, result.revision, tuple(self.as_ours(read) for read in result.reads))
-
-    def as_ours(self, key_values: tuple[KeyValue, ...]) -> tuple[KeyValue, ...]:
-        return tuple(
-            KeyValue(each.key, each.value, each.create_revision, each.mod_revision, self.ours[each.lease])
-            for each in key_values
-        )
-
-    async def revoke(self) -> None:
-        if self.leases:
-            lease = self.rng.choice(list(self.leases))
-            self.model.revoke(lease)
-            await self.client.revoke(self.leases[lease])
-
-    async def grant(self) -> None:
-        lease = self.model.grant(60_000)
-        self.leases[lease] = (await self.client.grant(60_000)).lease_id
-        self.ours[self.leases[lease]] = lease
-
-    async def compact(self) -> None:
-        revision = self.rng.randrange(1, self.model.revision + 2)
-        expected = refusal_or(lambda: self.model.compact(revision))
-        real = None
-        try:
-            await self.client.compact(revision)
-        except EtcdRefused as refused:
-            real = str(refused)
-        assert real == expected
-
-
-def refusal_or(attempt: Callable[[], Answer]) -> Answer | str:
-    try:
-        return attempt()
-    except EtcdRefused as refused:
-        return str(refused)
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_the_model_does_what_etcd_does(client: EtcdClient, seed: int) -> None:
-    pair = Pair(client, random.Random(seed))
-    watch = pair.model.watch("/m/")
-    watch.take()
-    async with aclosing(client.watch("/m/")) as changes:
-        assert isinstance(await anext(changes), Snapshot)
-        expected: list[tuple[int, WatchEvent]] = []
-        for _ in range(150):
-            action = pair.rng.choices([pair.txn, pair.grant, pair.revoke, pair.compact], [20, 2, 2, 1])[0]
-            if action == pair.compact:
-                # Only behind both watches, so that neither has to list again.
-                expected += flat(watch.take())
-                await check_events(pair, changes, expected)
-            await action()
-        expected += flat(watch.take())
-        await check_events(pair, changes, expected)
-    snapshot = await client.get_prefix("/")
-    assert snapshot.revision == pair.model.revision
-    assert pair.as_ours(snapshot.key_values) == pair.model.get(Get("/", "0"))
-
-
-def flat(changes: list[Snapshot | WatchBatch]) -> list[tuple[int, WatchEvent]]:
-    return [(event.key_value.mod_revision, event) for batch in changes for event in batch.events]  # type: ignore[union-attr]
-
-
-async def check_events(pair: Pair, changes: Changes, expected: list[tuple[int, WatchEvent]]) -> None:
-    """What is expected by now has come, in this order."""
-    got: list[tuple[int, WatchEvent]] = []
-    while len(got) < len(expected):
-        for event in (await next_batch(changes)).events:
-            (ours,) = pair.as_ours((event.key_value,))
-            got.append((ours.mod_revision, WatchEvent(ours, event.deleted)))
-    assert got == expected
-    expected.clear()
-
-
-def test_the_models_leases_end_in_virtual_time() -> None:
-    model = EtcdModel()
-    watch = model.watch("/")
-    lease = model.grant(2000)
-    model.txn(put("/a", lease=lease))
-    watch.take()
-    model.advance(1999)
-    assert model.keep_alive(lease) == 2000
-    model.advance(3998)
-    assert watch.take() == []
-    assert model.next_expiry_ms() == 3999
-    model.advance(3999)
-    (batch,) = watch.take()
-    assert isinstance(batch, WatchBatch)
-    assert batch.events == (WatchEvent(KeyValue("/a", b"", 0, model.revision), deleted=True),)
-    assert model.keep_alive(lease) == 0
-
-
-def test_the_models_ambiguous_txns_are_applied_or_lost() -> None:
-    fates = iter([Fate.LOST, Fate.APPLIED_UNANSWERED])
-    model = EtcdModel(lambda txn: next(fates))
-    with pytest.raises(AmbiguousResult):
-        model.txn(put("/a"))
-    assert model.get(Get("/a")) == ()
-    with pytest.raises(AmbiguousResult):
-        model.txn(put("/a"))
-    assert len(model.get(Get("/a"))) == 1
-
-
-def test_the_models_watch_lists_again_after_a_compaction_that_overtook_it() -> None:
-    model = EtcdModel()
-    watch = model.watch("/")
-    watch.take()
-    model.txn(put("/a"))
-    model.txn(put("/a"))
-    model.txn(put("/b"))
-    model.compact(model.revision)
-    (snapshot,) = watch.take()
-    assert isinstance(snapshot, Snapshot)
-    assert [each.key for each in snapshot.key_values] == ["/a", "/b"]

@@ -107,7 +107,9 @@ def _field_values(field: FieldDescriptor) -> st.SearchStrategy[Any]:
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         each = values(getattr(messages, field.message_type.name), field.message_type)
         return st.lists(each, max_size=3) if field.is_repeated else st.none() | each
-    return st.lists(_SCALARS[field.type], max_size=4) if field.is_repeated else _SCALARS[field.type]
+    if field.is_repeated:
+        return st.lists(_SCALARS[field.type], max_size=4)
+    return st.none() | _SCALARS[field.type] if field.has_presence else _SCALARS[field.type]
 
 
 def to_proto(value: Any, proto_class: type[Message]) -> Message:

@@ -33,7 +33,15 @@ epoch = st.sampled_from((1, 1, 1, 1, 0, 2))
 offset = st.integers(0, 6)
 produce_condition = st.builds(ProduceCondition, topic_id, partition, node, epoch, offset)
 fetch_condition = st.builds(
-    FetchCondition, topic_id, partition, node, epoch, offset, st.sampled_from((0, 5, 12, 30)), st.just(0) | st.just(1)
+    FetchCondition,
+    topic_id,
+    partition,
+    node,
+    epoch,
+    offset,
+    st.sampled_from((0, 5, 12, 30)),
+    st.just(0) | st.just(1),
+    st.booleans(),
 )
 moved = st.tuples(
     st.just("state"),
@@ -107,8 +115,9 @@ class Model:
             state = self.known(condition)
             if state is None or -1 < state.leader_epoch < condition.leader_epoch:
                 continue
-            leads = state.leader_epoch == condition.leader_epoch and state.leading and state.online
-            if not leads or state.log_start_offset > condition.fetch_offset:
+            serves = state.leading or condition.from_follower
+            is_same = state.leader_epoch == condition.leader_epoch and state.online
+            if not (is_same and serves) or state.log_start_offset > condition.fetch_offset:
                 self._complete(entry_id, Outcome.FENCED, ())
                 return
             total += max(0, state.high_watermark_position - condition.fetch_position)

@@ -146,7 +146,7 @@ def epoch_start_is_not_asked_for(patch: pytest.MonkeyPatch) -> None:
         (cuts_once_and_for_all, 0),
         (old_epochs_may_fetch, 0),
         (shrinks_at_once, 0),
-        (joins_when_committed, 200),
+        (joins_when_committed, 370),
         (epoch_start_is_not_asked_for, 600),
     ],
 )

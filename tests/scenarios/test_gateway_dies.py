@@ -6,7 +6,8 @@ from tests.scenarios.scene import Scene
 
 
 def test_an_idempotent_producer_goes_on_through_another_gateway() -> None:
-    scene = Scene(follower_lag_ms=900).begin()
+    scene = Scene().begin()
+    scene.slow_down(scene.followers[0], 900)
     scene.produce("one")
     scene.until_parked()
     for gateway in scene.cluster.gateways:
@@ -19,7 +20,8 @@ def test_an_idempotent_producer_goes_on_through_another_gateway() -> None:
 
 
 def test_requests_of_one_client_leave_nothing_behind_when_it_dies() -> None:
-    scene = Scene(follower_lag_ms=900).begin()
+    scene = Scene().begin()
+    scene.slow_down(scene.followers[0], 900)
     (pod,) = scene.cluster.purgatories
     scene.produce("one")
     scene.until_parked()

@@ -9,7 +9,7 @@ from tests.sim.nodes.purgatory import PurgatoryNode
 
 
 def test_what_was_acknowledged_is_there_after_kill_9() -> None:
-    scene = Scene(acks=1).begin()
+    scene = Scene(acks=1, logstores=1).begin()
     (logstore,) = scene.cluster.logstores
     scene.produce("one")
     scene.until_acknowledged()
@@ -28,8 +28,9 @@ def test_what_was_acknowledged_is_there_after_kill_9() -> None:
 
 
 def test_a_produce_that_waits_for_a_dead_leader_fails_at_once_and_is_repeated_once() -> None:
-    scene = Scene(follower_lag_ms=900).begin()
-    (logstore,) = scene.cluster.logstores
+    scene = Scene().begin()
+    leader = scene.leader
+    scene.slow_down(scene.followers[0], 900)
     (pod,) = scene.cluster.purgatories
     told: list[list[int]] = []
     watched = pod.completed
@@ -42,9 +43,9 @@ def test_a_produce_that_waits_for_a_dead_leader_fails_at_once_and_is_repeated_on
 
     scene.produce("one")
     scene.until_parked()
-    logstore.kill()
+    leader.kill()
     scene.wait(100)
-    logstore.start()
+    leader.start()
     scene.until_acknowledged()
 
     assert told[0] == [ErrorCode.NOT_LEADER_OR_FOLLOWER], "the old epoch is over, whatever the new one's watermark says"
@@ -52,7 +53,7 @@ def test_a_produce_that_waits_for_a_dead_leader_fails_at_once_and_is_repeated_on
 
 
 def test_a_logstore_that_hears_of_its_registration_last_leads_all_the_same() -> None:
-    scene = Scene(acks=1)
+    scene = Scene(acks=1, logstores=1)
     (logstore,) = scene.cluster.logstores
     # etcd tells the controllers at once; its answer to the logstore itself takes its time.
     scene.cluster.network.set_delay("etcd", logstore.name, 80_000)

@@ -6,7 +6,8 @@ from tests.scenarios.scene import Scene
 
 
 def test_a_parked_produce_outlives_its_pod() -> None:
-    scene = Scene(follower_lag_ms=900).begin()
+    scene = Scene().begin()
+    scene.slow_down(scene.followers[0], 900)
     (pod,) = scene.cluster.purgatories
 
     scene.produce("one")

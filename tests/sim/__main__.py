@@ -1,66 +1,120 @@
-"""`python -m tests.sim --seed N` runs one seed and ends with `trace <sha256>`; `--seeds A..B` explores many.
+"""Run the simulation.
 
-The same seed gives the same trace, in any process. A failure names its seed: run that alone to see its last events.
+    python -m tests.sim --seed N                 one seed; its last line is `trace <sha256>`
+    python -m tests.sim --seeds A..B             all of these, on all cores; one that fails is made small
+    python -m tests.sim --explore --hours 200    seeds that were never run, until so many hours have been simulated;
+                                                 the result is saved in the ledger
+
+The same seed gives the same trace, in any process.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
+import signal
 import sys
 import time
-from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
+from tests.sim.campaign import Campaign, Progress, Totals, commit
 from tests.sim.faults import Fault
-from tests.sim.run import Options, Outcome, simulate, simulate_job
+from tests.sim.ledger import Exploration
+from tests.sim.run import Options, simulate
+from tests.sim.shapes import AtMost, Profile
+from tests.sim.shrink import CPU_S_MAX, Case, Shrinking
+from tests.sim.story import REMEMBERED_LINES
 
 
-def explore(first: int, last: int, options: Options, processes: int | None) -> int:
-    """Run seeds on all cores; the number of those that failed."""
-    began = time.monotonic()
-    hits: Counter[Fault] = Counter()
-    failed: list[Outcome] = []
-    virtual_ms = events = 0
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
-        jobs = ((seed, options) for seed in range(first, last + 1))
-        for outcome in pool.imap_unordered(simulate_job, jobs):
-            hits += outcome.hits
-            virtual_ms += outcome.virtual_ms
-            events += outcome.events
-            if outcome.failure:
-                failed.append(outcome)
-                print(f"seed {outcome.seed} FAILED: {outcome.failure}", flush=True)
-    print(
-        f"{last - first + 1} seeds, {len(failed)} failed; {events:,} events, {virtual_ms / 3_600_000:.2f} virtual hours"
-    )
-    print(f"in {time.monotonic() - began:.0f} s; faults:")
+def run_one(case: Case, *, is_shrunk: bool) -> bool:
+    """Play one case and tell of it. True: everything held."""
+    outcome = simulate(case.seed, replace(case.options, lines_max=REMEMBERED_LINES))
+    print(outcome)
+    if outcome.failure is not None:
+        print(f"commit {commit()}")
+        print(f"again: {case.command}")
+        if is_shrunk:
+            shrink(case)
+    print(f"trace {outcome.trace}")
+    return outcome.failure is None
+
+
+def shrink(case: Case, cpu_s_max: float = CPU_S_MAX) -> None:
+    """Make a case that fails small, and tell of it."""
+    outcome = simulate(case.seed, case.options)
+    smallest = Shrinking(
+        case, outcome, lambda smaller: print(f"  smaller: {smaller.command}", flush=True), cpu_s_max
+    ).run()
+    print(simulate(smallest.seed, replace(smallest.options, lines_max=REMEMBERED_LINES)))
+    print(f"the smallest found: {smallest.command}")
+
+
+def run_many(first: int, last: int, options: Options, processes: int | None, *, is_shrunk: bool) -> bool:
+    """Play these seeds. True: everything held, and every fault has struck."""
+    began_s = time.monotonic()
+    totals = Totals(first, first)
+    progress = Progress(totals)
+    enough = lambda totals: totals.next_seed > last  # noqa: E731
+    Campaign(totals, options, processes, enough=enough, noticed=progress.noticed).run()
+    print(f"{totals}\nin {time.monotonic() - began_s:.0f} s at {commit()}; faults:")
     for fault in Fault:
-        print(f"  {hits[fault]:>8} {fault.value}")
-    return len(failed)
+        print(f"  {totals.hits[fault]:>8} {fault.value}")
+    for fault in totals.never_hit:
+        print(f"NEVER HIT: {fault.value}")
+    for each in totals.open[:1]:
+        run_one(Case(each.seed, options), is_shrunk=is_shrunk)
+    return not totals.open and not totals.never_hit
 
 
-def main() -> None:
+def arguments_of(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description="A whole cluster, simulated from a seed.")
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--seed", type=int)
-    which.add_argument("--seeds", metavar="A..B", help="explore all of these")
-    parser.add_argument("--seconds", type=int, default=Options().seconds, help="virtual seconds with faults")
+    which.add_argument("--seeds", metavar="A..B", help="all of these")
+    which.add_argument("--explore", action="store_true", help="seeds that were never run, into the ledger")
+    parser.add_argument("--hours", type=float, default=1.0, help="virtual hours of an exploration")
+    parser.add_argument("--ledger", type=Path, default=Path("docs/simulation-ledger"), help="where results are saved")
+    parser.add_argument("--profile", choices=[each.value for each in Profile], help="busy unless exploring")
+    parser.add_argument("--seconds", type=int, help="virtual seconds with faults, not those of the profile")
     parser.add_argument("--steps", type=int, help="end after so many events")
     parser.add_argument("--faults", metavar="NAME,…", help=f"only these: {', '.join(fault.name for fault in Fault)}")
+    parser.add_argument("--at-most", metavar="NAME=N,…", default="", help="a smaller cluster: logstores=3,producers=1")
+    parser.add_argument("--no-shrink", action="store_true", help="leave a seed that fails as it is")
     parser.add_argument("--processes", type=int, help="as many as cores unless told")
-    arguments = parser.parse_args()
+    return parser.parse_args(words)
+
+
+def options_of(arguments: argparse.Namespace) -> Options:
     faults = None
     if arguments.faults is not None:
         faults = [Fault[each.strip().upper()] for each in arguments.faults.split(",") if each.strip()]
-    options = Options(arguments.seconds, arguments.steps, faults)
-    if arguments.seeds is not None:
+    bounds = [each.partition("=") for each in arguments.at_most.split(",") if each]
+    return Options(
+        seconds=arguments.seconds,
+        steps=arguments.steps,
+        faults=faults,
+        profile=Profile(arguments.profile or (Profile.LONG if arguments.explore else Profile.BUSY)),
+        at_most=AtMost(**{name: int(bound) for name, _, bound in bounds}),
+    )
+
+
+def main() -> None:
+    arguments = arguments_of(sys.argv[1:])
+    options = options_of(arguments)
+    if arguments.seed is not None:
+        is_small_already = options.faults is not None or options.steps is not None or arguments.at_most
+        is_shrunk = not arguments.no_shrink and not is_small_already
+        holds = run_one(Case(arguments.seed, options), is_shrunk=is_shrunk)
+    elif arguments.seeds is not None:
         first, _, last = arguments.seeds.partition("..")
-        sys.exit(1 if explore(int(first), int(last or first), options, arguments.processes) else 0)
-    outcome = simulate(arguments.seed, options)
-    print(outcome)
-    print(f"trace {outcome.trace}")
-    sys.exit(1 if outcome.failure else 0)
+        holds = run_many(
+            int(first), int(last or first), options, arguments.processes, is_shrunk=not arguments.no_shrink
+        )
+    else:
+        # Told to stop, it saves what it has.
+        signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+        holds = Exploration(arguments.ledger, options, commit()).run(arguments.hours, arguments.processes)
+    sys.exit(0 if holds else 1)
 
 
 if __name__ == "__main__":

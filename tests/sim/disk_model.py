@@ -23,18 +23,19 @@ does, `capacity_bytes` is a full disk.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
 from tests.sim.disk_pages import FileNode, apply_change, lose_unflushed
+from tests.sim.scheduler import ProcessEnds
 
 # What a disk without a capacity of its own says it has.
 VOLUME_BYTES = 1 << 40
 
 
-class MachineStopped(BaseException):
+class MachineStopped(ProcessEnds):
     """The process ends here, in the midst of a disk operation. No code of production's can catch this."""
 
 
@@ -52,6 +53,7 @@ class Fault:
     times: int = 1
     written_bytes: int = 0
     hits: int = 0
+    on_hit: Callable[[], None] = field(default=lambda: None, repr=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +78,8 @@ class DiskModel:
         self.faults: list[Fault] = []
         self.interrupt_after: int | None = None
         """So many more changes go well; the next one is not, or only partly, done, and the process ends with it."""
+        self.on_full: Callable[[], None] = lambda: None
+        """Called when a write finds no room."""
         self.modified_wall_ms = 0
         self.losses: Counter[str] = Counter()
         """What has been lost so far, and how."""
@@ -91,6 +95,34 @@ class DiskModel:
             if node.is_flush_failed and not node.unflushed:
                 self.losses["pages dropped after a failed flush"] += node.content != node.durable
                 node.content = bytearray(node.durable)
+
+    def peek(self, path: str) -> bytes:
+        """A file, by those who look on, whom no fault hits; b"" where there is none."""
+        directory: FileNode | _DirectoryNode | None = self._root
+        for name in filter(None, path.split("/")):
+            directory = directory.entries.get(name) if isinstance(directory, _DirectoryNode) else None
+        return bytes(directory.content) if isinstance(directory, FileNode) else b""
+
+    # --- what rots ---
+
+    def flip_bit(self, path: str, position: int, bit: int) -> None:
+        """Of a file at rest: in what is read as well as on the platter."""
+        node = self.open(path).node
+        node.content[position] ^= 1 << bit
+        for index, (start, data) in enumerate(node.unflushed):
+            if data is not None and start <= position < start + len(data):
+                changed = bytearray(data)
+                changed[position - start] ^= 1 << bit
+                node.unflushed[index] = (start, bytes(changed))
+        if position < len(node.durable):
+            node.durable[position] = node.content[position]
+
+    def lose_file(self, path: str) -> None:
+        """It is gone, and stays gone."""
+        parent, name = self._parent("remove", path)
+        del parent.entries[name]
+        parent.durable.pop(name, None)
+        parent.unflushed = [change for change in parent.unflushed if all(each != name for each, _ in change)]
 
     def used_bytes(self) -> int:
         return sum(len(node.content) for node in _files_in(self._root))
@@ -134,6 +166,7 @@ class DiskModel:
             if room < byte_count:
                 kind, byte_count = DiskErrorKind.NO_SPACE, max(room, 0)
                 self.losses["writes on a full disk"] += 1
+                self.on_full()
         is_interrupted = self.interrupt_after == 0
         if is_interrupted and self.chance is not None:
             byte_count = self.chance.randint(0, byte_count)
@@ -268,6 +301,7 @@ class DiskModel:
                     continue
                 fault.times -= 1
                 fault.hits += 1
+                fault.on_hit()
                 return fault
         return None
 

@@ -1,5 +1,5 @@
 """EtcdModel: etcd in memory and virtual time, as far as Barnabas uses it. A differential test holds it against a real
-one (tests/integration/test_etcd_client.py).
+one (tests/integration/test_etcd_model.py).
 
 It speaks the values of `barnabas.ports.etcd` and is synchronous: what is slow or reordered on the way to it is the
 caller's network to play. `fate` decides about each Txn: answered, applied unanswered, or lost.
@@ -30,6 +30,9 @@ from barnabas.ports.etcd import (
     prefix_end,
 )
 
+# etcd grants no shorter lease than one and a half of its election timeout (1 s by default), in whole seconds.
+TTL_MS_MIN = 2_000
+
 
 class Fate(Enum):
     """What becomes of a Txn."""
@@ -51,10 +54,15 @@ class _Lease:
 class ModelWatch:
     """A watch of a prefix: `take` gives what has happened since, in batches as etcd sends them, one per revision."""
 
-    def __init__(self, model: EtcdModel, prefix: str) -> None:
+    def __init__(self, model: EtcdModel, prefix: str, after_revision: int | None) -> None:
         self._model = model
         self._prefix = prefix
-        self._revision: int | None = None
+        self._revision = after_revision
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether `take` has anything to tell, if only that nothing happened under the prefix."""
+        return self._revision is None or self._revision < self._model.revision
 
     def take(self) -> list[Snapshot | WatchBatch]:
         """First a Snapshot; after a compaction that went past this watch a Snapshot again."""
@@ -69,7 +77,8 @@ class ModelWatch:
                 )
                 if events:
                     changes.append(WatchBatch(revision, events))
-        self._revision = model.revision
+        # One that begins in the future waits for it.
+        self._revision = max(model.revision, -1 if self._revision is None else self._revision)
         return changes
 
 
@@ -85,8 +94,9 @@ class EtcdModel:
         self._leases: dict[int, _Lease] = {}
         self._last_lease = 0
 
-    def watch(self, prefix: str) -> ModelWatch:
-        return ModelWatch(self, prefix)
+    def watch(self, prefix: str, after_revision: int | None = None) -> ModelWatch:
+        """From everything there is on (a Snapshot first), or from the revision after `after_revision` on."""
+        return ModelWatch(self, prefix, after_revision)
 
     def history(self, revision: int) -> list[WatchEvent]:
         return self._history.get(revision, [])
@@ -109,7 +119,8 @@ class EtcdModel:
                 return self._apply(txn)
 
     def grant(self, ttl_ms: int) -> int:
-        """A new lease."""
+        """A new lease; its TTL may be longer than what is asked for."""
+        ttl_ms = max(ttl_ms, TTL_MS_MIN)
         self._last_lease += 1
         self._leases[self._last_lease] = _Lease(ttl_ms, self._now_ms + ttl_ms)
         return self._last_lease
@@ -127,13 +138,14 @@ class EtcdModel:
         found = self._leases.get(lease)
         return -1000 if found is None else found.deadline_ms - self._now_ms
 
-    def revoke(self, lease: int) -> None:
-        """All keys under the lease go in one revision; a lease that is gone already is fine."""
+    def revoke(self, lease: int) -> bool:
+        """All keys under the lease go in one revision; False for a lease that is gone already."""
         found = self._leases.pop(lease, None)
         if found is not None and found.keys:
             self.revision += 1
             for key in sorted(found.keys):
                 self._delete_key(key)
+        return found is not None
 
     def advance(self, now_ms: int) -> None:
         """Virtual time passes; leases end."""
@@ -141,6 +153,12 @@ class EtcdModel:
         self._now_ms = now_ms
         for lease in [each for each, found in self._leases.items() if found.deadline_ms <= now_ms]:
             self.revoke(lease)
+
+    def renew_all(self, now_ms: int) -> None:
+        """As a new leader does, which can't know who has renewed what; no lease ends while there is none."""
+        self._now_ms = max(now_ms, self._now_ms)
+        for lease in self._leases.values():
+            lease.deadline_ms = self._now_ms + lease.ttl_ms
 
     def next_expiry_ms(self) -> int | None:
         """When the next lease ends, if nobody renews it."""

@@ -1,13 +1,18 @@
 """What clients have been told, and what must be true of it for ever.
 
 Every value is sent once by one producer and names it, so that a value tells its whole story. A partition is its
-topic's id and its number. Offsets at or above `trusted_below` are no promise any more: a machine lost its power
-before they were flushed, in a topic of one replica.
+topic's id and its number. What a client is told as committed (an acknowledgement of acks=all, whatever a consumer
+reads) has to be in the book of what is committed, there and with that value; an acknowledgement of a leader alone
+promises something only where it is.
+
+Of each operation the history says what Jepsen's does: ok; fail, where it has provably changed nothing; or info, where
+nobody can know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tests.sim.scheduler import InvariantViolation
@@ -25,7 +30,9 @@ class PartitionHistory:
     """By offset: what a consumer has seen there."""
     offset_of: dict[bytes, int] = field(default_factory=dict)
     """By value: the one place where it has been seen, by whomever."""
-    trusted_below: int = 1 << 63
+    lost: dict[tuple[int, bytes], None] = field(default_factory=dict)
+    """Offset and value: committed once, and gone by an election or a loss of power that may cost records."""
+    lost_values: dict[bytes, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -34,99 +41,129 @@ class Counts:
     acked: int = 0
     failed: int = 0
     unknown: int = 0
+    operations: int = 0
+    """Requests that were answered: produces, and fetches that brought records."""
     fetches: int = 0
     consumed: int = 0
     admin: int = 0
+    administered: Counter[str] = field(default_factory=Counter)
+    """By what was asked: administrators' requests that were answered with success."""
 
     def __str__(self) -> str:
+        administered = [f"{count} × {what}" for what, count in sorted(self.administered.items())]
         return (
             f"{self.produced} records produced ({self.acked} acknowledged, {self.failed} refused, "
             f"{self.unknown} of unknown fate), {self.fetches} fetches, {self.consumed} records consumed, "
-            f"{self.admin} topics created"
+            f"{self.admin} topics created, "
+            f"{', '.join(administered) or 'no administration'}"
         )
 
 
 class History:
+    """A topic's name may stand for one topic after the other: where clients go by names, what they are told is looked
+    for in all of them.
+    """
+
     def __init__(self) -> None:
         self.partitions: dict[Partition, PartitionHistory] = {}
-        self.sent: dict[bytes, Partition] = {}
+        # By value: the topic's name and the partition that it was sent to.
+        self.sent: dict[bytes, tuple[str, int]] = {}
         # Certainly not written: the leader said so.
         self.refused: dict[bytes, str] = {}
+        # Partitions of which an administrator has deleted records, by the topic's name.
+        self.shortened: dict[tuple[str, int], None] = {}
         self.counts = Counts()
-        self.on_acknowledged: Callable[[Partition, int, int], None] = lambda partition, offset, acks: None
+        # Known by those who see everything: what is committed at an offset, and the ids that a name has ever had.
+        self.committed_at: Callable[[Partition, int], bytes | None] = lambda partition, offset: None
+        self.ids_of: Callable[[str], list[bytes]] = lambda topic: []
 
     def of(self, partition: Partition) -> PartitionHistory:
         return self.partitions.setdefault(partition, PartitionHistory())
 
-    def sending(self, partition: Partition, value: bytes) -> None:
+    def sending(self, topic: str, partition: int, value: bytes) -> None:
         assert value not in self.sent, "a value is sent once"
-        self.sent[value] = partition
+        self.sent[value] = (topic, partition)
         self.counts.produced += 1
 
-    def acknowledged(self, partition: Partition, offset: int, value: bytes, acks: int) -> None:
+    def acknowledged(self, topic: str, partition: int, offset: int, value: bytes, acks: int) -> None:
+        """ok. With an offset of -1 it is a duplicate too old for its offset to be known."""
         self.counts.acked += 1
-        history = self.of(partition)
         if offset < 0:
-            history.acked_without_offset[value] = None
+            self._acknowledged_somewhere(topic, partition, value)
             return
-        if offset >= history.trusted_below:
-            return
-        known = history.acked.get(offset)
-        if known is not None and known != value:
-            raise InvariantViolation(f"{name(partition)} offset {offset} was given to {known!r} and to {value!r}")
-        history.acked[offset] = value
-        self.on_acknowledged(partition, offset, acks)
-        self._seen(partition, offset, value)
+        found = self._find(topic, partition, offset, value)
+        if found is not None:
+            self.of(found).acked[offset] = value
+            self._seen(found, (topic, partition), offset, value)
+        elif acks == -1 and not self._is_lost(topic, partition, offset, value):
+            raise InvariantViolation(
+                f"I8: {topic}-{partition} offset {offset} is acknowledged as {value!r}, committed is "
+                f"{[self.committed_at((each, partition), offset) for each in self.ids_of(topic)]}"
+            )
 
-    def consumed(self, partition: Partition, offset: int, value: bytes) -> None:
+    def consumed(self, topic: str, partition: int, offset: int, value: bytes) -> None:
         self.counts.consumed += 1
-        history = self.of(partition)
-        if offset >= history.trusted_below:
-            return
-        known = history.consumed.get(offset)
-        if known is not None and known != value:
-            raise InvariantViolation(f"{name(partition)} offset {offset} was read as {known!r}, and now as {value!r}")
-        history.consumed[offset] = value
-        self._seen(partition, offset, value)
+        found = self._find(topic, partition, offset, value)
+        if found is not None:
+            self.of(found).consumed[offset] = value
+            self._seen(found, (topic, partition), offset, value)
+        elif not self._is_lost(topic, partition, offset, value):
+            raise InvariantViolation(
+                f"I9: {topic}-{partition} offset {offset} was read as {value!r}, committed is "
+                f"{[self.committed_at((each, partition), offset) for each in self.ids_of(topic)]}"
+            )
 
-    def _seen(self, partition: Partition, offset: int, value: bytes) -> None:
-        """However a value became visible: it was sent there, it is nowhere else, nothing else is in its place."""
-        if self.sent.get(value) != partition:
+    def _find(self, topic: str, partition: int, offset: int, value: bytes) -> Partition | None:
+        for topic_id in reversed(self.ids_of(topic)):
+            if self.committed_at((topic_id, partition), offset) == value:
+                return topic_id, partition
+        return None
+
+    def _is_lost(self, topic: str, partition: int, offset: int, value: bytes) -> bool:
+        return any((offset, value) in self.of((topic_id, partition)).lost for topic_id in self.ids_of(topic))
+
+    def _acknowledged_somewhere(self, topic: str, partition: int, value: bytes) -> None:
+        topic_ids = self.ids_of(topic)
+        if len(topic_ids) == 1 and value not in self.of((topic_ids[0], partition)).lost_values:
+            self.of((topic_ids[0], partition)).acked_without_offset[value] = None
+
+    def _seen(self, partition: Partition, sent_to: tuple[str, int], offset: int, value: bytes) -> None:
+        """However a value became visible: it was sent there, and it is nowhere else."""
+        if self.sent.get(value) != sent_to:
             raise InvariantViolation(f"{name(partition)} offset {offset} holds {value!r}, which was never sent there")
         if value in self.refused:
             raise InvariantViolation(f"{value!r} is at {name(partition)} offset {offset}, yet {self.refused[value]}")
         history = self.of(partition)
-        acked, consumed = history.acked.get(offset, value), history.consumed.get(offset, value)
-        if acked != value or consumed != value:
-            other = acked if acked != value else consumed
-            raise InvariantViolation(
-                f"{name(partition)} offset {offset} is {value!r} for one and {other!r} for another"
-            )
         if history.offset_of.setdefault(value, offset) != offset:
             first = history.offset_of[value]
-            raise InvariantViolation(f"{value!r} is in {name(partition)} twice, at {first} and {offset}")
+            raise InvariantViolation(f"I10: {value!r} is in {name(partition)} twice, at {first} and {offset}")
 
     def certainly_refused(self, value: bytes, why: str) -> None:
+        """fail: it is not in the log, and never will be."""
         self.counts.failed += 1
         self.refused[value] = why
         for history in self.partitions.values():
             if value in history.offset_of:
                 raise InvariantViolation(f"{value!r} is written, yet {why}")
 
-    def power_lost(self, partition: Partition, flushed_offset: int) -> None:
-        """At the only replica: what was not flushed may be gone, and its offsets be given anew."""
+    def lost(self, partition: Partition, pairs: Iterable[tuple[int, bytes]]) -> None:
+        """Offsets and values that are committed no more, and need not be: who hears of them late is not wrong."""
         history = self.of(partition)
-        history.trusted_below = min(history.trusted_below, flushed_offset)
-        for table in (history.acked, history.consumed):
-            for offset in [each for each in table if each >= flushed_offset]:
-                del table[offset]
-        for value in [each for each, offset in history.offset_of.items() if offset >= flushed_offset]:
-            del history.offset_of[value]
-        history.acked_without_offset.clear()
+        for offset, value in pairs:
+            history.lost[offset, value] = None
+            history.lost_values[value] = None
+            history.acked_without_offset.pop(value, None)
+            for table in (history.acked, history.consumed):
+                if table.get(offset) == value:
+                    del table[offset]
+            if history.offset_of.get(value) == offset:
+                del history.offset_of[value]
 
-    def is_trusted(self, partition: Partition) -> bool:
-        """No power was lost with records that are promised."""
-        return self.of(partition).trusted_below == 1 << 63
+    def may_jump(self, topic: str, partition: int) -> bool:
+        """Offsets may be where nobody expects them: records were lost or deleted, or it is another topic by now."""
+        topic_ids = self.ids_of(topic)
+        has_lost = any(self.of((topic_id, partition)).lost for topic_id in topic_ids)
+        return has_lost or len(topic_ids) > 1 or (topic, partition) in self.shortened
 
 
 def name(partition: Partition) -> str:

@@ -1,41 +1,41 @@
 """What must be true at every moment, seen with the eyes of somebody who sees everything.
 
 The numbers are those of the list of invariants: I5 one leader per epoch, I6 monotone epochs and watermarks, I7 the
-order of a log's offsets, I8 nothing acknowledged is lost, I16 bounded memory. I9, I10 and I14 are held by the clients
-and their history. The watcher looks at nodes after their turns, so it sees every state that another node can hear of.
+order of a log's offsets, I11 nobody acts on a state that was never decided, I16 bounded memory. I1 to I4 and I8 are in
+`promises`, I9, I10 and I14 are held by the clients and their history. The watcher looks at nodes after their turns, so
+it sees every state that another node can hear of, and only at what has changed.
 """
 
 from __future__ import annotations
 
-from barnabas.channel.messages import ParkProduce, ParkRequest
+from barnabas.channel.messages import ParkProduce, ParkRequest, PartitionState
+from barnabas.cluster.messages import NO_EPOCH
 from services.logstore.core.partition import Partition
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.replication.in_sync_replicas import PendingIsr
 from services.purgatory.core.purgatory import Outputs
 from services.purgatory.core.waiting import ProduceWait
-from tests.sim.history import History, name
 from tests.sim.history import Partition as PartitionKey
+from tests.sim.history import name
 from tests.sim.nodes.gateway import GatewayNode
 from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.nodes.purgatory import PurgatoryNode
+from tests.sim.promises import Promises
 from tests.sim.scheduler import InvariantViolation
+
+# Leader epoch, partition epoch, log start, high watermark, log end, leading, what is asked for the ISR.
+_State = tuple[int, int, int, int, int, bool, PendingIsr | None]
 
 
 class Invariants:
-    def __init__(self, history: History) -> None:
-        self._history = history
-        history.on_acknowledged = self.acknowledged
+    def __init__(self, promises: Promises) -> None:
+        self.promises = promises
         # By partition and epoch: who led, and the highest watermark under it.
         self._leaders: dict[tuple[PartitionKey, int], int] = {}
         self._high_watermarks: dict[tuple[PartitionKey, int], int] = {}
-        # By partition: the highest watermark that any leader ever had.
-        self._committed: dict[PartitionKey, int] = {}
-        # By replica of this life: the last (leader epoch, partition epoch, log start).
-        self._seen: dict[Partition, tuple[int, int, int]] = {}
-        # By partition: what is in the page cache of its only replica, and what is flushed.
-        self.written: dict[PartitionKey, int] = {}
-        self.flushed: dict[PartitionKey, int] = {}
-        # By logstore and partition it has ever hosted: whether its topic promises nothing before a flush.
-        self._hosted: dict[str, dict[PartitionKey, bool]] = {}
+        # By replica of this life: what it was when it was looked at last.
+        self._seen: dict[Partition, _State] = {}
+        # By logstore: the partitions that it has replicas of.
+        self._hosted: dict[str, set[PartitionKey]] = {}
         # By pod, its life, stream and entry: what waits for a completion.
         self.parked_produces: dict[tuple[str, int, int, int], ParkProduce] = {}
         # By gateway and life: the revision that it answers by.
@@ -45,40 +45,78 @@ class Invariants:
     # --- logstores ---------------------------------------------------------------------------------------------------
 
     def logstore_turned(self, node: LogstoreNode) -> None:
-        for partition in node.partitions:
-            self._look_at(node, partition)
         core = node.core
         assert core is not None
+        hosted = core._replicas.by_key
+        known = self._hosted.get(node.name)
+        if known is None or hosted.keys() != known:
+            for key in sorted((known or set()) - hosted.keys()):
+                self.promises.removed(node, key)
+            self._hosted[node.name] = set(hosted)
+        for partition in hosted.values():
+            log = partition.log
+            # What follows is a matter of these alone: most turns change nothing of most partitions.
+            state = (
+                partition.leader_epoch,
+                partition.partition_epoch,
+                log.log_start_offset,
+                partition.high_watermark,
+                log.log_end_offset,
+                partition.leading,
+                partition.isr.pending,
+            )
+            before = self._seen.get(partition)
+            if state != before:
+                self._seen[partition] = state
+                self._look_at(node, partition, before or state, state)
         waiting = len(core._data_inbox)
         if waiting > core._config.queued_requests_max:
             raise InvariantViolation(f"I16: {node.name} holds {waiting} requests")
 
-    def _look_at(self, node: LogstoreNode, partition: Partition) -> None:
-        key, log = partition.key, partition.log
-        written = node.written.get(log, log.segments.first.base_offset)
-        self.written[key] = written
-        self._hosted.setdefault(node.name, {})[key] = log.config.flush_messages == 1
+    def logstore_started(self, node: LogstoreNode) -> None:
+        """What it hosts now it has found on its disk."""
+        self._hosted.pop(node.name, None)
+
+    def _look_at(self, node: LogstoreNode, partition: Partition, before: _State, state: _State) -> None:
         if not partition.online:
             return
+        key, log = partition.key, partition.log
         offsets = (log.log_start_offset, partition.last_stable_offset, partition.high_watermark, log.log_end_offset)
-        if list(offsets) != sorted(offsets):
+        if list(offsets) != sorted(offsets) and not log.truncation.is_begun:
             raise InvariantViolation(f"I7: {name(key)} at {node.name}: start, LSO, HW, LEO are {offsets}")
-        if partition.high_watermark > written:
+        replica = self.promises.replica(node, partition)
+        written = replica.end
+        if log.log_end_offset > written:
             raise InvariantViolation(
-                f"I7: {name(key)} at {node.name}: high watermark {partition.high_watermark}, written up to {written}"
+                f"I7: {name(key)} at {node.name}: log end {log.log_end_offset}, written up to {written}"
             )
-        self._look_at_epochs(node, partition)
-
-    def _look_at_epochs(self, node: LogstoreNode, partition: Partition) -> None:
-        key = partition.key
-        state = (partition.leader_epoch, partition.partition_epoch, partition.log.log_start_offset)
-        before = self._seen.get(partition, state)
-        self._seen[partition] = state
-        if state[:2] < before[:2] or state[2] < before[2]:
+        # A follower whose empty log is in the midst of the leader's first batch begins anew where that begins.
+        is_earlier = log.log_start_offset < before[2] and log.log_start_offset != replica.start
+        if state[:2] < before[:2] or is_earlier:
             raise InvariantViolation(f"I6: {name(key)} at {node.name} went from {before} back to {state}")
-        if not partition.leading:
+        if state[:2] != before[:2] or before is state:
+            self._check_that_it_was_decided(node, partition)
+        if partition.leading:
+            self._look_at_leader(node, partition)
+
+    def _check_that_it_was_decided(self, node: LogstoreNode, partition: Partition) -> None:
+        """I11: what a logstore takes for the state of a partition is one that etcd has had, as it was then."""
+        if partition.leader_epoch == NO_EPOCH:
             return
-        epoch = partition.leader_epoch
+        epochs = (partition.leader_epoch, partition.partition_epoch)
+        record = self.promises.elections.record_at(partition.key, *epochs)
+        if (
+            record is None
+            or (not partition.is_stopped and record.leader != partition.leader_id)
+            or set(record.in_sync_replicas) != set(partition.isr.committed)
+        ):
+            raise InvariantViolation(
+                f"I11: {node.name} has {name(partition.key)} led by {partition.leader_id} in {epochs}, "
+                f"in sync {partition.isr.committed}; etcd had {record}"
+            )
+
+    def _look_at_leader(self, node: LogstoreNode, partition: Partition) -> None:
+        key, epoch = partition.key, partition.leader_epoch
         leader = self._leaders.setdefault((key, epoch), node.node_id)
         if leader != node.node_id:
             raise InvariantViolation(f"I5: {name(key)} is led by {leader} and by {node.node_id} in epoch {epoch}")
@@ -88,43 +126,7 @@ class Invariants:
                 f"I6: {name(key)}: high watermark {partition.high_watermark} after {highest} in epoch {epoch}"
             )
         self._high_watermarks[key, epoch] = partition.high_watermark
-        self._committed[key] = max(partition.high_watermark, self._committed.get(key, 0))
-
-    def flushed_upto(self, partition: Partition, offset: int) -> None:
-        self.flushed[partition.key] = max(offset, self.flushed.get(partition.key, 0))
-
-    def restarted(self, node: LogstoreNode) -> None:
-        """A logstore has opened its logs: what was promised has to be there."""
-        for partition in node.partitions:
-            end = partition.log.log_end_offset
-            self._check_kept(partition.key, partition.log, end)
-
-    def _check_kept(self, key: PartitionKey, log: PartitionLog, end: int) -> None:
-        history = self._history.of(key)
-        promised = max([*history.acked, *history.consumed], default=-1)
-        if promised >= end:
-            raise InvariantViolation(f"I8: {name(key)} ends at {end} after a restart, offset {promised} was promised")
-
-    def power_lost(self, node: LogstoreNode) -> None:
-        """Before the disk forgets: what is not flushed is a promise no longer, in this life and those before."""
-        for key, is_flushed_before_promised in self._hosted.get(node.name, {}).items():
-            flushed = self.flushed.get(key, 0)
-            history = self._history.of(key)
-            beyond = [offset for offset in (*history.acked, *history.consumed) if offset >= flushed]
-            if beyond and is_flushed_before_promised:
-                raise InvariantViolation(f"I8: {name(key)}: {beyond[0]} is promised, flushed up to {flushed}")
-            self._history.power_lost(key, flushed)
-
-    def acknowledged(self, key: PartitionKey, offset: int, acks: int) -> None:
-        """Nothing is acknowledged before it is written, nor with acks=all before it is committed."""
-        if acks == -1 and offset >= self._committed.get(key, 0):
-            raise InvariantViolation(
-                f"I8: {name(key)} offset {offset} is acknowledged, committed up to {self._committed.get(key, 0)}"
-            )
-        if offset >= self.written.get(key, 0):
-            raise InvariantViolation(
-                f"I8: {name(key)} offset {offset} is acknowledged, written up to {self.written.get(key, 0)}"
-            )
+        self.promises.look_at_leader(node, partition)
 
     # --- purgatory ---------------------------------------------------------------------------------------------------
 
@@ -162,7 +164,9 @@ class Invariants:
         for watch in node.core._watches:
             for heap in watch.heaps.values():
                 for wait in heap:
-                    if isinstance(wait, ProduceWait) and wait.judge() is not None:
+                    if not isinstance(wait, ProduceWait):
+                        continue
+                    if wait.judge() is not None or _is_over(watch.state, heap.leader_epoch):
                         key = (watch.topic_id, watch.partition)
                         raise InvariantViolation(
                             f"{node.name}: offset {wait.required_offset} of {name(key)} waits for {watch.state}"
@@ -180,3 +184,10 @@ class Invariants:
         if revision < known:
             raise InvariantViolation(f"I6: {node.name} went back from revision {known} to {revision}")
         self._revisions[life] = revision
+
+
+def _is_over(state: PartitionState | None, leader_epoch: int) -> bool:
+    """Nobody will commit anything under that epoch any more, and the pod knows."""
+    if state is None or state.leader_epoch < leader_epoch:
+        return False
+    return state.leader_epoch > leader_epoch or (state.online and not state.leading)

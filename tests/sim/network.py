@@ -3,7 +3,8 @@
 A cut loses nothing by itself: what is on its way arrives when the link heals, as TCP repeats it. A direction that is
 silent for 3 s (a cut, a paused peer) is taken for death by whoever waits at its end, where the protocol has
 heartbeats; the heartbeats themselves are not events here. A process that dies has its connections closed by its
-kernel: what it sent last arrives in part, then the end.
+kernel: what it sent last arrives in part, then the end. A machine that dies says nothing: its peers go on until the
+silence tells them, or the machine, which is back by then and has never heard of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tests.sim.process import Process
-from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+from tests.sim.scheduler import MS, InvariantViolation, ProcessEnds, Scheduler
+from tests.sim.weather import Hit, Weather, unnoticed
 
 SILENCE_US_MAX = 3_000 * MS
 CONNECT_TIMEOUT_US = 3_000 * MS
@@ -50,7 +52,18 @@ class Peer(Protocol):
 class End:
     """One end: its process sends here, and is told here. After `close` or `on_closed` it is silent."""
 
-    __slots__ = ("_queue", "connection", "incarnation", "is_open", "is_pumping", "other", "peer", "process", "unread")
+    __slots__ = (
+        "_queue",
+        "connection",
+        "incarnation",
+        "is_open",
+        "is_pumping",
+        "is_torn",
+        "other",
+        "peer",
+        "process",
+        "unread",
+    )
 
     other: End
 
@@ -63,6 +76,8 @@ class End:
         # What is on its way *to* this end: when it may arrive at the earliest, and what; None is the end.
         self._queue: deque[tuple[int, Any]] = deque()
         self.is_pumping = False
+        # Nothing but the end comes behind what is on its way.
+        self.is_torn = False
         # What has arrived while the process did not run.
         self.unread: deque[Any] = deque()
 
@@ -75,6 +90,17 @@ class End:
         if self.is_open:
             self.connection.network.transmit(self, message)
 
+    def deliver(self) -> None:
+        self.connection.network.deliver(self)
+
+    def arrival(self) -> str:
+        """What is about to arrive, for the trace."""
+        connection = self.connection
+        message = self._queue[0][1] if self._queue else None
+        said = "end" if message is None else connection.kind.describe(message)
+        sender = self.other.process.name
+        return f"{sender}>{self.process.name} {connection.kind.name} {connection.connection_id} {said}"
+
     def close(self, reason: str) -> None:
         """The other end is told, after what was sent before."""
         if self.is_open:
@@ -83,7 +109,7 @@ class End:
 
 
 class Connection:
-    __slots__ = ("client", "connection_id", "kind", "network", "server")
+    __slots__ = ("client", "connection_id", "is_severed", "kind", "network", "server")
 
     def __init__(
         self, network: Network, connection_id: int, kind: StreamKind, client: Process, server: Process
@@ -94,6 +120,8 @@ class Connection:
         self.client = End(self, client)
         self.server = End(self, server)
         self.client.other, self.server.other = self.server, self.client
+        # Half open: one side does not know it any more, the other has not been told.
+        self.is_severed = False
 
 
 Accept = Callable[[End], Peer]
@@ -115,10 +143,10 @@ class Network:
         self._connections: dict[int, Connection] = {}
         self._last_connection_id = 0
         self._delay_us: dict[tuple[str, str], int] = {}
-        # Directions between hosts that nothing passes, and since when.
-        self._cut: dict[tuple[str, str], int] = {}
-        # All delays are multiplied by this for messages from a host.
-        self.slowness: dict[str, int] = {}
+        # Directions between hosts that nothing passes: since when, and who is told when something would have.
+        self._cut: dict[tuple[str, str], tuple[int, Hit]] = {}
+        # Directions between hosts that are worse than others.
+        self.weather: dict[tuple[str, str], Weather] = {}
         self.messages = 0
         self.in_flight_max = 0
 
@@ -149,7 +177,10 @@ class Network:
         if not client.is_open or client.process.incarnation != client.incarnation:
             self._forget(connection)
             return
-        if listener is not None and self._is_cut(client.process, listener.process):
+        is_unreachable = listener is not None and (
+            listener.process.is_off or connection.is_severed or self._is_cut(client.process, listener.process)
+        )
+        if is_unreachable:
             self._plan_end(client, CONNECT_TIMEOUT_US, "connecting timed out")
             return
         if listener is None or not listener.process.alive or listener.incarnation != listener.process.incarnation:
@@ -157,7 +188,7 @@ class Network:
             return
         server.process = listener.process
         server.incarnation = listener.incarnation
-        label = f"{server.process.name} accepts {connection.kind.name} {connection.connection_id}"
+        label = f"accepts {connection.kind.name} {connection.connection_id}"
 
         def accept() -> None:
             server.peer = listener.accept(server)
@@ -168,7 +199,7 @@ class Network:
             self._watch_silence(server)
 
     def _plan_end(self, end: End, delay_us: int, reason: str) -> None:
-        label = f"{end.process.name} loses {end.connection.kind.name} {end.connection.connection_id}: {reason}"
+        label = f"loses {end.connection.kind.name} {end.connection.connection_id}: {reason}"
         self._scheduler.plan(delay_us, label, lambda: self._end(end, reason), end.process)
 
     def _end(self, end: End, reason: str) -> None:
@@ -177,10 +208,7 @@ class Network:
             return
         end.is_open = False
         end._queue.clear()
-        if end.other.is_open:
-            self.transmit_end(end, reason)
-        else:
-            self._forget(end.connection)
+        self.transmit_end(end, reason)
         if end.peer is not None and end.process.incarnation == end.incarnation:
             end.peer.on_closed(reason)
 
@@ -197,10 +225,20 @@ class Network:
         self._queue_for(source.other, message)
 
     def transmit_end(self, source: End, reason: str) -> None:
-        self._queue_for(source.other, None)
+        """Of a side that has just closed."""
+        if source.other.is_open:
+            self._queue_for(source.other, None)
+        else:
+            self._forget(source.connection)
 
     def _queue_for(self, target: End, message: Any) -> None:
         source = target.other
+        if target.connection.is_severed:
+            if message is not None and not target.process.is_off and not self._is_cut(source.process, target.process):
+                self._plan_end(source, self._delay(source.process, target.process), "reset: nobody knows it there")
+            return
+        if target.is_torn and message is not None:
+            return
         due_us = self._scheduler.now_us + self._delay(source.process, target.process)
         if target._queue:
             due_us = max(due_us, target._queue[-1][0])
@@ -218,21 +256,19 @@ class Network:
         if self._is_cut(target.other.process, target.process):
             return
         target.is_pumping = True
-        due_us, message = target._queue[0]
-        kind = target.connection.kind
-        said = "end" if message is None else kind.describe(message)
-        label = (
-            f"{target.other.process.name}>{target.process.name} {kind.name} {target.connection.connection_id} {said}"
-        )
-        self._scheduler.plan(max(0, due_us - self._scheduler.now_us), label, lambda: self._deliver(target))
+        delay_us = target._queue[0][0] - self._scheduler.now_us
+        self._scheduler.plan(delay_us if delay_us > 0 else 0, target.arrival, target.deliver)
 
-    def _deliver(self, target: End) -> None:
+    def deliver(self, target: End) -> None:
+        """What is first in line arrives."""
         target.is_pumping = False
         if not target.is_open or not target._queue:
             return
         if self._is_cut(target.other.process, target.process):
             return  # Cut while it was on its way: it arrives after the healing.
         _, message = target._queue.popleft()
+        if type(message) is bytes:
+            self._scheduler.fingerprint(message)
         if target.process.paused or target.unread:
             self._leave_unread(target, message)
         else:
@@ -243,7 +279,7 @@ class Network:
         """In the kernel's buffer until the process goes on."""
         target.unread.append(message)
         if len(target.unread) == 1:
-            label = f"{target.process.name} reads {target.connection.kind.name} {target.connection.connection_id}"
+            label = f"reads {target.connection.kind.name} {target.connection.connection_id}"
             self._scheduler.plan(0, label, lambda: self._read(target), target.process)
 
     def _read(self, target: End) -> None:
@@ -257,7 +293,11 @@ class Network:
             self._end(target, "closed by the peer")
         else:
             assert target.peer is not None
-            target.peer.on_message(message)
+            try:
+                target.peer.on_message(message)
+            except ProcessEnds:
+                # An arrival is the network's event; what it sets off is the doing of whoever it arrives at.
+                target.process.interrupted()
 
     # --- what goes wrong ---------------------------------------------------------------------------------------------
 
@@ -272,10 +312,7 @@ class Network:
                     kept = self._scheduler.random.randint(0, len(outgoing))
                     while len(outgoing) > kept:
                         outgoing.pop()
-                    if end.other.is_open:
-                        self.transmit_end(end, "died")
-                    else:
-                        self._forget(connection)
+                    self.transmit_end(end, "died")
 
     def process_paused(self, process: Process) -> None:
         """Whoever waits for it hears nothing from now on."""
@@ -291,11 +328,11 @@ class Network:
         """The distance between two hosts, one way, instead of one by chance."""
         self._delay_us[source, target] = delay_us
 
-    def cut(self, source: str, target: str) -> None:
-        """Nothing passes from one host to another until `heal`."""
+    def cut(self, source: str, target: str, hit: Hit = unnoticed) -> None:
+        """Nothing passes from one host to another until `heal`; `hit` is called whenever something would have."""
         if (source, target) in self._cut:
             return
-        self._cut[source, target] = self._scheduler.now_us
+        self._cut[source, target] = self._scheduler.now_us, hit
         for end in self._ends_between(source, target):
             self._watch_silence(end.other)
 
@@ -307,7 +344,11 @@ class Network:
     def heal_all(self) -> None:
         for source, target in list(self._cut):
             self.heal(source, target)
-        self.slowness.clear()
+        self.weather.clear()
+        for connection in list(self._connections.values()):
+            if connection.is_severed:
+                for end in (connection.client, connection.server):
+                    self._plan_end(end, 0, "reset")
 
     def break_connections(self, host: str, share: float) -> int:
         """Reset some connections of a host mid-stream; both sides are told at once."""
@@ -320,6 +361,60 @@ class Network:
                     if end.is_open:
                         self._plan_end(end, 0, "reset")
         return broken
+
+    def tear(self, host: str) -> int:
+        """Reset connections of a host in the midst of a message that is on its way: half of it arrives, then the end.
+
+        Streams of gRPC lose it as a whole, so these are clients' connections. The number of messages torn.
+        """
+        torn = 0
+        for connection in list(self._connections.values()):
+            for end in (connection.client, connection.server):
+                is_there = host in (end.process.name, end.other.process.name)
+                if not is_there or not end.is_open or end.is_torn or connection.is_severed or end.peer is None:
+                    continue
+                whole = self._scheduler.below(1 + len(end._queue))
+                if whole == len(end._queue):
+                    continue
+                due_us, message = end._queue[whole]
+                if type(message) is bytes and len(message) > 1:
+                    torn += 1
+                    while len(end._queue) > whole:
+                        end._queue.pop()
+                    end._queue.append((due_us, message[: 1 + self._scheduler.below(len(message) - 1)]))
+                    end.is_torn = True
+                    self._plan_end(end.other, 0, "reset")
+        return torn
+
+    def half_open(self, host: str, share: float) -> int:
+        """A host forgets some of its connections, and nobody tells the other side. The number of those."""
+        severed = 0
+        for connection in list(self._connections.values()):
+            if connection.server.peer is None or connection.is_severed or self._scheduler.random.random() >= share:
+                continue
+            for end in (connection.client, connection.server):
+                if end.process.name == host and end.is_open and end.other.is_open and not connection.is_severed:
+                    severed += 1
+                    self._sever(end)
+                    self._plan_end(end, 0, "reset")
+        return severed
+
+    def machine_died(self, process: Process) -> None:
+        """Nothing closes its connections, and its peers are told nothing."""
+        for connection in list(self._connections.values()):
+            for end in (connection.client, connection.server):
+                if end.process is process and end.is_open:
+                    end.is_open = False
+                    self._sever(end)
+                    if not end.other.is_open:
+                        self._forget(connection)
+
+    def _sever(self, end: End) -> None:
+        """From now on nothing passes, and the other side is not told."""
+        end.connection.is_severed = True
+        end._queue.clear()
+        end.other._queue.clear()
+        self._watch_silence(end)
 
     def _ends_between(self, source: str, target: str) -> list[End]:
         """The ends that lie at `target` and receive from `source`."""
@@ -335,29 +430,33 @@ class Network:
         if not silent.connection.kind.has_heartbeats or not silent.other.is_open:
             return
         since_us = self._scheduler.now_us
-        label = (
-            f"{silent.other.process.name} listens on {silent.connection.kind.name} {silent.connection.connection_id}"
-        )
+        label = f"listens on {silent.connection.kind.name} {silent.connection.connection_id}"
 
         def listen() -> None:
-            cut_since_us = self._cut.get((silent.process.name, silent.other.process.name), self._scheduler.now_us)
-            is_silent = (silent.process.paused and silent.is_open) or cut_since_us <= since_us
-            if silent.other.is_open and is_silent:
+            cut = self._cut.get((silent.process.name, silent.other.process.name))
+            is_silent = (silent.process.paused and silent.is_open) or (cut is not None and cut[0] <= since_us)
+            if silent.other.is_open and (is_silent or silent.connection.is_severed):
                 self._end(silent.other, "silent for 3 s")
 
         self._scheduler.plan(SILENCE_US_MAX, label, listen, silent.other.process)
 
     def _is_cut(self, source: Process, target: Process) -> bool:
-        return (source.name, target.name) in self._cut
+        """Asked when something would pass."""
+        cut = self._cut.get((source.name, target.name)) if self._cut else None
+        if cut is not None:
+            cut[1]()
+        return cut is not None
 
     def _delay(self, source: Process, target: Process) -> int:
         """Each pair of hosts has a distance of its own; now and then something takes far longer."""
-        random = self._scheduler.random
+        below = self._scheduler.below
         key = (source.name, target.name)
         base_us = self._delay_us.get(key)
         if base_us is None:
-            base_us = self._delay_us[key] = random.randrange(20, 400)
-        delay_us = base_us + random.randrange(1 + base_us)
-        if random.random() < 0.01:
-            delay_us += random.randrange(20 * MS)
-        return delay_us * self.slowness.get(source.name, 1)
+            base_us = self._delay_us[key] = 20 + below(380)
+        chance = self._scheduler.random.random()
+        delay_us = base_us + int(chance * (1 + base_us))
+        if chance < 0.01:
+            delay_us += below(20 * MS)
+        weather = self.weather.get(key) if self.weather else None
+        return delay_us if weather is None else weather.delay_us(delay_us, self._scheduler)

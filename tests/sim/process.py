@@ -1,14 +1,17 @@
 """A process of the cluster: it runs, it may be paused, it may be killed and started again.
 
-What it plans dies with it. Its clocks are its own: a process reads no other, so that later they can be made to jump.
+What it plans dies with it. Its clocks are its own: a process reads no other. It is alone on its machine, which outlives
+it: the clocks, and what a power cut takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING
 
-from tests.sim.scheduler import MS, Event, Scheduler
+from tests.sim.clocks import Clock
+from tests.sim.scheduler import MS, Event, Label, Scheduler
 
 if TYPE_CHECKING:
     from tests.sim.network import Network
@@ -16,6 +19,15 @@ if TYPE_CHECKING:
 # Any instant will do, as long as it is far from zero.
 MONOTONIC_START_MS = 5_000_000
 WALL_START_MS = 1_790_000_000_000
+
+
+class CrashPoint(Enum):
+    """Moments between two steps that belong together, at which a process may be made to die."""
+
+    WRITTEN = "what was appended is in the log, and nobody has heard of it"
+    TRUNCATED = "a log is cut, and nobody has heard of it"
+    ALTER_PARTITION_SENT = "a leader has asked for another ISR"
+    TXN_ANSWERED = "the controller has changed etcd, and not acted on it"
 
 
 class Process:
@@ -33,12 +45,20 @@ class Process:
         self.held: list[Event] = []
         self.monotonic_offset_ms = scheduler.random.randrange(1_000_000)
         self._turn_planned = False
+        # The machine has no power: nobody answers there, not even its kernel.
+        self.is_off = False
+        self.clock = Clock(scheduler)
+        # How much longer the next turn takes than it would, where the CPU is slow.
+        self.stall_us: Callable[[], int] | None = None
+        # What happens when it comes there.
+        self.crash_points: dict[CrashPoint, Callable[[], None]] = {}
 
     # --- life --------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         assert not self.alive
         self.alive = True
+        self.is_off = False
         self.incarnation += 1
         self._turn_planned = False
         self.scheduler.note(f"{self.name} starts")
@@ -46,14 +66,36 @@ class Process:
 
     def kill(self) -> None:
         """kill -9: nothing is said, nothing is finished; the kernel closes its connections."""
-        if not self.alive:
-            return
+        if self.alive:
+            self.scheduler.note(f"{self.name} is killed")
+            self.network.process_died(self)
+            self._fall()
+
+    def vanish(self) -> None:
+        """Its machine loses power, dead or alive: nobody is told."""
+        self.scheduler.note(f"{self.name} vanishes")
+        self.is_off = True
+        self.network.machine_died(self)
+        if self.alive:
+            self._fall()
+
+    def _fall(self) -> None:
         self.alive = self.paused = False
         self.incarnation += 1
         self.held.clear()
-        self.scheduler.note(f"{self.name} is killed")
-        self.network.process_died(self)
+        self.crash_points.clear()
         self.died()
+
+    def reached(self, point: CrashPoint) -> bool:
+        """Whether it has died here: the caller does nothing more."""
+        crash = self.crash_points.pop(point, None) if self.crash_points else None
+        if crash is not None:
+            crash()
+        return crash is not None
+
+    def interrupted(self) -> None:
+        """It has ended in the midst of an operation of its disk."""
+        self.kill()
 
     def pause(self) -> None:
         """SIGSTOP: it does nothing, and its connections stay open."""
@@ -83,23 +125,25 @@ class Process:
     @property
     def now_ms(self) -> int:
         """The monotonic clock."""
-        return MONOTONIC_START_MS + self.monotonic_offset_ms + self.scheduler.now_us // MS
+        return MONOTONIC_START_MS + self.monotonic_offset_ms + self.clock.elapsed_us // MS
 
     @property
     def wall_ms(self) -> int:
-        return WALL_START_MS + self.scheduler.now_us // MS
+        return WALL_START_MS + self.clock.wall_elapsed_ms
 
-    def after(self, delay_us: int, label: str, action: Callable[[], None]) -> Event:
+    def after(self, delay_us: int, label: Label, action: Callable[[], None]) -> Event:
         """Plan something that this process does."""
-        return self.scheduler.plan(delay_us, f"{self.name} {label}", action, self)
+        return self.scheduler.plan(delay_us, label, action, self)
 
     def wake_at_ms(self, due_ms: int | None, previous: Event | None) -> Event | None:
         """A turn at `due_ms` of the process's own clock instead of the one planned as `previous`."""
+        now_us = self.scheduler.now_us
+        delay_us = 0 if due_ms is None else max(0, (due_ms - self.now_ms) * MS - now_us % MS)
         if previous is not None:
+            if delay_us > 0 and previous.due_us == now_us + delay_us and not previous.cancelled:
+                return previous
             previous.cancelled = True
-        if due_ms is None:
-            return None
-        return self.after(max(0, (due_ms - self.now_ms) * MS), "wakes", self.turn_soon)
+        return None if due_ms is None else self.after(delay_us, "wakes", self.turn_soon)
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
@@ -107,7 +151,10 @@ class Process:
         """A turn of the event loop: what arrives until then is taken together."""
         if not self._turn_planned:
             self._turn_planned = True
-            self.after(self.scheduler.random.randrange(5, 120), "turn", self._turn)
+            delay_us = 5 + self.scheduler.below(115)
+            if self.stall_us is not None:
+                delay_us += self.stall_us()
+            self.after(delay_us, "turn", self._turn)
 
     def _turn(self) -> None:
         self._turn_planned = False

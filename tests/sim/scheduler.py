@@ -3,16 +3,22 @@
 Everything that happens is an event, and every event happens at a time of its own in microseconds since the start;
 events of one microsecond happen in the order in which they were planned. Nothing else decides an order: no thread, no
 hash, no real clock. So a seed is a whole run, and the hash over its events tells two runs apart.
+
+The hash is over numbers: when each event happened and as which it was planned, and what clients and etcd were told.
+The words of events are made only where somebody reads them: an exploration of thousands of seeds does without, and runs
+the one that failed again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
+from array import array
 from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 if TYPE_CHECKING:
     from tests.sim.process import Process
@@ -20,8 +26,11 @@ if TYPE_CHECKING:
 MS = 1_000
 SECOND = 1_000_000
 
-# What a failure shows of how it came about.
-REMEMBERED_EVENTS = 60
+# Numbers of the trace that are hashed together.
+TRACE_BLOCK = 8_192
+
+# What an event is, in words; a function where it takes some work to say.
+Label = str | Callable[[], str]
 
 
 class InvariantViolation(Exception):  # noqa: N818 - it reads as what it is
@@ -32,36 +41,54 @@ class StepsUsedUp(Exception):  # noqa: N818 - nothing is wrong
     """The run was to end here."""
 
 
+class ProcessEnds(BaseException):
+    """Raised in the midst of what a process does, where no code of production's can catch it: its life ends there."""
+
+
 class Event:
     """Something planned. `process` is whose doing it is: it does not happen once that process has died."""
 
-    __slots__ = ("action", "cancelled", "incarnation", "label", "process")
+    __slots__ = ("action", "cancelled", "due_us", "incarnation", "label", "process")
 
-    def __init__(self, label: str, action: Callable[[], None], process: Process | None) -> None:
+    def __init__(self, label: Label, action: Callable[[], None], process: Process | None) -> None:
         self.label = label
         self.action = action
         self.process = process
         self.incarnation = process.incarnation if process is not None else 0
         self.cancelled = False
+        self.due_us = 0
+
+    def __str__(self) -> str:
+        said = self.label if isinstance(self.label, str) else self.label()
+        return said if self.process is None else f"{self.process.name} {said}"
 
 
 class Scheduler:
-    def __init__(self, seed: int, steps: int = -1) -> None:
-        """After `steps` events comes StepsUsedUp; -1: never."""
+    def __init__(self, seed: int, steps: int = -1, lines_max: int = 0) -> None:
+        """After `steps` events comes StepsUsedUp; -1: never. The last `lines_max` events are remembered in words."""
         self._steps = steps
         self.random = Random(seed)
         self.now_us = 0
         self.events = 0
-        self.remembered: deque[str] = deque(maxlen=REMEMBERED_EVENTS)
+        self.remembered: deque[str] = deque(maxlen=lines_max)
+        self._is_told = lines_max > 0
         self._heap: list[tuple[int, int, Event]] = []
         self._planned = 0
         self._trace = hashlib.sha256()
+        self._trace_block = array("q")
 
     @property
     def trace(self) -> str:
+        """The hash over everything up to now."""
+        self._trace.update(self._trace_block.tobytes())
+        del self._trace_block[:]
         return self._trace.hexdigest()
 
-    def plan(self, delay_us: int, label: str, action: Callable[[], None], process: Process | None = None) -> Event:
+    def below(self, end: int) -> int:
+        """A number by chance, 0 to `end` - 1: as `random.randrange`, at a tenth of its price."""
+        return int(self.random.random() * end)
+
+    def plan(self, delay_us: int, label: Label, action: Callable[[], None], process: Process | None = None) -> Event:
         """Have `action` happen in `delay_us`, unless its process has died by then; a paused one does it late."""
         event = Event(label, action, process)
         self.replan(delay_us, event)
@@ -71,18 +98,26 @@ class Scheduler:
         """An event that could not happen when it was due."""
         assert delay_us >= 0, "the past is over"
         self._planned += 1
-        heapq.heappush(self._heap, (self.now_us + delay_us, self._planned, event))
+        event.due_us = due_us = self.now_us + delay_us
+        heapq.heappush(self._heap, (due_us, self._planned, event))
 
     def note(self, what: str) -> None:
-        """A line of the trace: every event is one, and whatever else tells runs apart."""
-        line = f"{self.now_us:>12} {what}"
-        self._trace.update(line.encode())
-        self.remembered.append(line)
+        """What is no event, and tells runs apart; for what is rare."""
+        self.fingerprint(what.encode())
+        if self._is_told:
+            self._remember(what)
+
+    def fingerprint(self, data: bytes) -> None:
+        """Make `data` part of the trace."""
+        self._trace_block.append(crc32(data))
+
+    def _remember(self, what: str) -> None:
+        self.remembered.append(f"{self.now_us:>12} {what}")
 
     def step(self) -> bool:
         """Let the next event happen; False when nothing is planned any more."""
         while self._heap:
-            due_us, _, event = heapq.heappop(self._heap)
+            due_us, number, event = heapq.heappop(self._heap)
             process = event.process
             if event.cancelled or (process is not None and process.incarnation != event.incarnation):
                 continue
@@ -93,15 +128,27 @@ class Scheduler:
             if self.events == self._steps:
                 raise StepsUsedUp
             self.events += 1
-            self.note(event.label)
-            event.action()
+            block = self._trace_block
+            block.append(due_us)
+            block.append(number)
+            if len(block) > TRACE_BLOCK:
+                self._trace.update(block.tobytes())
+                del block[:]
+            if self._is_told:
+                self._remember(str(event))
+            try:
+                event.action()
+            except ProcessEnds:
+                assert process is not None
+                process.interrupted()
             return True
         return False
 
     def run_until(self, at_us: int) -> None:
         """Everything up to and including `at_us`."""
-        while self._heap and self._heap[0][0] <= at_us:
-            self.step()
+        heap, step = self._heap, self.step
+        while heap and heap[0][0] <= at_us:
+            step()
         self.now_us = max(self.now_us, at_us)
 
     def run_while(self, condition: Callable[[], bool], limit_us: int) -> bool:

@@ -14,10 +14,12 @@ import pytest
 
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
-from tests.sim.cluster import Cluster, Shape
+from tests.sim.cluster import Cluster
 from tests.sim.faults import Fault, Faults
-from tests.sim.run import Options, random_shape, simulate
+from tests.sim.run import Options, simulate
 from tests.sim.scheduler import MS, SECOND, Scheduler
+from tests.sim.shapes import random_shape
+from tests.sim.topology import Shape, TopicShape
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 6
@@ -37,13 +39,16 @@ EVERYTHING = [
 def test_a_seed_holds_every_invariant(seed: int) -> None:
     outcome = simulate(seed, Options(SECONDS))
     assert not outcome.failure, str(outcome)
-    assert outcome.operations.startswith(tuple("123456789")), "something was produced"
+    assert outcome.operations > 0, "something was produced"
 
 
 def test_every_role_may_die_at_any_time() -> None:
     outcome = simulate(77, Options(12, faults=EVERYTHING))
     assert not outcome.failure, str(outcome)
     assert sum(outcome.hits.values()) >= 5
+
+
+COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "200"}
 
 
 def test_logs_are_compacted_while_everything_else_goes_on() -> None:
@@ -53,8 +58,7 @@ def test_logs_are_compacted_while_everything_else_goes_on() -> None:
         gateways=1,
         purgatories=1,
         controllers=1,
-        topics={"orders": 2},
-        topic_configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "segment.ms": "200"},
+        topics={"orders": TopicShape(2, 1, COMPACTED)},
         producers=[producer],
         consumers=[Taste(version=12, max_wait_ms=20, min_bytes=1, isolation_level=0)],
     )
@@ -88,7 +92,11 @@ def test_a_seed_is_a_run_whatever_the_process() -> None:
 
 
 def test_a_run_ends_where_it_is_told_to() -> None:
-    whole, part, again = simulate(5, Options(2)), simulate(5, Options(2, steps=900)), simulate(5, Options(2, steps=900))
+    whole, part, again = (
+        simulate(5, Options(2)),
+        simulate(5, Options(2, steps=900, lines_max=60)),
+        simulate(5, Options(2, steps=900, lines_max=60)),
+    )
     assert part.events == 900
     assert part.remembered == again.remembered
     assert part.trace == again.trace != whole.trace

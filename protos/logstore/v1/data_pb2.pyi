@@ -500,10 +500,15 @@ class Read(_message.Message):
     BYTES_MAX_FIELD_NUMBER: _builtins.int
     ISOLATION_LEVEL_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    RACK_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     bytes_max: _builtins.int
     """Spent over the partitions in order; the first non-empty one gives at least one batch (KIP-74)."""
     isolation_level: _builtins.int
+    rack_id: _builtins.str
+    """Where the client is (KIP-392). With it the leader may name a replica that is nearer instead of giving records, and
+    a follower gives what it has below its own high watermark. Empty: only leaders answer.
+    """
     @_builtins.property
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReadPartition]: ...
     def __init__(
@@ -513,10 +518,11 @@ class Read(_message.Message):
         bytes_max: _builtins.int = ...,
         isolation_level: _builtins.int = ...,
         partitions: _abc.Iterable[Global___ReadPartition] | None = ...,
+        rack_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_max", b"bytes_max", "isolation_level", b"isolation_level", "partitions", b"partitions", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_max", b"bytes_max", "isolation_level", b"isolation_level", "partitions", b"partitions", "rack_id", b"rack_id", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -628,6 +634,7 @@ class ReadPartitionResult(_message.Message):
     LEADER_ID_FIELD_NUMBER: _builtins.int
     FETCH_POSITION_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
+    PREFERRED_READ_REPLICA_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     """The index in Read.partitions."""
     error_code: _builtins.int
@@ -640,6 +647,8 @@ class ReadPartitionResult(_message.Message):
     fetch_position: _builtins.int
     """Bytes of log below the fetch offset: with PartitionState.high_watermark_position the bytes that wait there."""
     records: _builtins.bytes
+    preferred_read_replica: _builtins.int
+    """Where to read this partition instead: a follower in the client's rack, which has what is asked for."""
     def __init__(
         self,
         *,
@@ -652,11 +661,14 @@ class ReadPartitionResult(_message.Message):
         leader_id: _builtins.int = ...,
         fetch_position: _builtins.int = ...,
         records: _builtins.bytes = ...,
+        preferred_read_replica: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "preferred_read_replica", b"preferred_read_replica"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "fetch_position", b"fetch_position", "high_watermark", b"high_watermark", "index", b"index", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_start_offset", b"log_start_offset", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica", "error_code", b"error_code", "fetch_position", b"fetch_position", "high_watermark", b"high_watermark", "index", b"index", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_start_offset", b"log_start_offset", "preferred_read_replica", b"preferred_read_replica", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__preferred_read_replica: _TypeAlias = _typing.Literal["preferred_read_replica"]  # noqa: Y015
+    _WhichOneofArgType__preferred_read_replica: _TypeAlias = _typing.Literal["_preferred_read_replica", b"_preferred_read_replica"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__preferred_read_replica) -> _WhichOneofReturnType__preferred_read_replica | None: ...
 
 Global___ReadPartitionResult: _TypeAlias = ReadPartitionResult  # noqa: Y015

@@ -216,6 +216,7 @@ class FetchCondition(_message.Message):
     FETCH_OFFSET_FIELD_NUMBER: _builtins.int
     FETCH_POSITION_FIELD_NUMBER: _builtins.int
     ISOLATION_LEVEL_FIELD_NUMBER: _builtins.int
+    FROM_FOLLOWER_FIELD_NUMBER: _builtins.int
     topic_id: _builtins.bytes
     partition: _builtins.int
     leader_id: _builtins.int
@@ -225,6 +226,8 @@ class FetchCondition(_message.Message):
     """Bytes of log below the fetch offset."""
     isolation_level: _builtins.int
     """read_committed waits for the last stable offset instead of the high watermark."""
+    from_follower: _builtins.bool
+    """It was read from a follower, `leader_id`, which need not lead."""
     def __init__(
         self,
         *,
@@ -235,10 +238,11 @@ class FetchCondition(_message.Message):
         fetch_offset: _builtins.int = ...,
         fetch_position: _builtins.int = ...,
         isolation_level: _builtins.int = ...,
+        from_follower: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fetch_offset", b"fetch_offset", "fetch_position", b"fetch_position", "isolation_level", b"isolation_level", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "partition", b"partition", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fetch_offset", b"fetch_offset", "fetch_position", b"fetch_position", "from_follower", b"from_follower", "isolation_level", b"isolation_level", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "partition", b"partition", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,6 @@ from barnabas.cluster.messages import (
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.effects import ConnectControl, DisconnectControl, Effect, SendControl
 from services.controller.core.image import Changes, ControllerImage
-from services.controller.core.metadata import full_update
 
 # A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
 ANSWER_TIMEOUT_MS = 30_000
@@ -44,7 +43,9 @@ class _Sent:
     leadership_revision: int = -1
     metadata_revision: int = -1
     deleted_topic_id: bytes = b""
-    repeated: tuple[tuple[bytes, int], ...] = ()
+    # Of a LeaderAndIsr: what it said, and whether that was said before and had failed.
+    leader_and_isr: LeaderAndIsr | None = None
+    is_repetition: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +69,10 @@ class ControlLink:
     deleted_topic_ids: set[bytes] = field(default_factory=set)
     # By topic id and partition: what the logstore answered last, where it was an error.
     partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    # Of these, the partitions that it has no disk for; unlike them it outlives a stream.
+    without_disk: set[tuple[bytes, int]] = field(default_factory=set)
+    # The log directories that it had told to be offline when it was asked for its partitions last.
+    offline_log_dirs: frozenset[str] = frozenset()
     # When they are repeated, and how long after the last time that is.
     repeat_ms: int = 0
     repeat_wait_ms: int = 0
@@ -77,6 +82,8 @@ class ControlLinks:
     def __init__(self, image: ControllerImage) -> None:
         self._image = image
         self.by_node: dict[int, ControlLink] = {}
+        # By topic id and partition: who has no disk for its replica, as far as the streams of today have told.
+        self.without_disk: dict[tuple[bytes, int], frozenset[int]] = {}
 
     def follow_registrations(self) -> list[Effect]:
         """A link for every registration, and none for any other."""
@@ -98,6 +105,7 @@ class ControlLinks:
 
     def _close(self, link: ControlLink) -> Effect:
         del self.by_node[link.node_id]
+        self._set_without_disk(link, set())
         return DisconnectControl(link.node_id, link.broker_epoch)
 
     def find(self, node_id: int, broker_epoch: int) -> ControlLink | None:
@@ -117,13 +125,16 @@ class ControlLinks:
         link.partition_errors.clear()
         link.repeat_wait_ms = 0
 
-    def on_response(self, link: ControlLink, response: ControlResponse, now_ms: int) -> None:
-        """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped."""
+    def on_response(self, link: ControlLink, response: ControlResponse, now_ms: int) -> dict[bytes, None]:
+        """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped.
+
+        Returns the topics of which replicas have lost their disk by it, or have one again.
+        """
         if not link.unanswered or link.unanswered[0].sequence != response.sequence:
-            return
+            return {}
         sent = link.unanswered.popleft()
         if response.error_code != ErrorCode.NONE:
-            return
+            return {}
         failed = {(each.topic_id, each.partition): each.error_code for each in response.partition_errors}
         if sent.deleted_topic_id:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -131,28 +142,72 @@ class ControlLinks:
                 link.deleted_topic_ids.add(sent.deleted_topic_id)
         elif sent.leadership_revision >= 0:
             link.leadership_revision = sent.leadership_revision
-            for key in sent.repeated:
-                link.partition_errors.pop(key, None)
-            if not sent.repeated and failed:
+            assert sent.leader_and_isr is not None
+            if link.partition_errors:
+                # What is answered now stands for every partition that was named.
+                for topic in sent.leader_and_isr.topics:
+                    for partition in topic.partitions:
+                        link.partition_errors.pop((topic.topic_id, partition.partition), None)
+            if not sent.is_repetition and failed:
                 link.repeat_wait_ms = 0
             link.partition_errors.update(failed)
             if failed:
                 link.repeat_wait_ms = min(max(2 * link.repeat_wait_ms, REPEAT_MS_MIN), REPEAT_MS_MAX)
                 link.repeat_ms = now_ms + link.repeat_wait_ms
+            return self._note_without_disk(link)
         elif sent.metadata_revision >= 0:
             link.metadata_revision = sent.metadata_revision
+        return {}
 
-    def tell_everything(self, link: ControlLink, controller_epoch: int, now_ms: int) -> list[Effect]:
-        """The beginning of a stream."""
+    def _note_without_disk(self, link: ControlLink) -> dict[bytes, None]:
+        errors = link.partition_errors.items()
+        return self._set_without_disk(link, {key for key, error in errors if error == ErrorCode.KAFKA_STORAGE_ERROR})
+
+    def _forget_errors(self, link: ControlLink, gone: set[tuple[bytes, int]]) -> None:
+        """It has no replica of these any more, and is told nothing of them."""
+        for key in gone:
+            link.partition_errors.pop(key, None)
+        self._set_without_disk(link, link.without_disk - gone)
+
+    def _set_without_disk(self, link: ControlLink, failed: set[tuple[bytes, int]]) -> dict[bytes, None]:
+        changed = sorted(failed ^ link.without_disk)
+        link.without_disk = failed
+        for key in changed:
+            nodes = self.without_disk.pop(key, frozenset()) ^ {link.node_id}
+            if nodes:
+                self.without_disk[key] = nodes
+        return {topic_id: None for topic_id, _ in changed}
+
+    def tell_everything(
+        self, link: ControlLink, full: UpdateMetadata, controller_epoch: int, now_ms: int
+    ) -> list[Effect]:
+        """The beginning of a stream. `full` is the present image."""
         image = self._image
         link.told_everything = True
-        topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
-        leader_and_isr = LeaderAndIsr(full=True, topics=[topic for topic in topics if topic.partitions])
-        effects = [self._send(link, controller_epoch, now_ms, leader_and_isr)]
+        effects = [self._tell_leadership(link, controller_epoch, now_ms, full=True)]
         for topic_id in image.deletions:
             effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
-        effects.append(self._send(link, controller_epoch, now_ms, full_update(image, controller_epoch)))
+        effects.append(self._send(link, controller_epoch, now_ms, full))
         return effects
+
+    def _tell_leadership(self, link: ControlLink, controller_epoch: int, now_ms: int, *, full: bool) -> Effect:
+        """All partitions that it has a replica of."""
+        image = self._image
+        link.offline_log_dirs = self._offline_log_dirs(link)
+        topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
+        leader_and_isr = LeaderAndIsr(full=full, topics=[topic for topic in topics if topic.partitions])
+        return self._send(link, controller_epoch, now_ms, leader_and_isr)
+
+    def _offline_log_dirs(self, link: ControlLink) -> frozenset[str]:
+        return frozenset(self._image.logstores[link.node_id].record.offline_log_dirs)
+
+    def ask_after_failed_disks(self, controller_epoch: int, now_ms: int) -> list[Effect]:
+        """Who tells of another offline directory is told its partitions once more: the answer says which lay there."""
+        return [
+            self._tell_leadership(link, controller_epoch, now_ms, full=False)
+            for link in self.by_node.values()
+            if link.told_everything and not self._offline_log_dirs(link) <= link.offline_log_dirs
+        ]
 
     def tell_changes(
         self, changes: Changes, update: UpdateMetadata | None, controller_epoch: int, now_ms: int
@@ -163,6 +218,7 @@ class ControlLinks:
             link.deleted_topic_ids.intersection_update(self._image.deletions)
             if not link.told_everything:
                 continue
+            self._forget_errors(link, {key for key in link.partition_errors if key[0] in changes.deleted_topics})
             for topic_id in changes.deleted_topics:
                 effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
             topics = self._changed_topics(link, changes)
@@ -184,9 +240,6 @@ class ControlLinks:
             metadata = image.topic_metadata(topic, link.node_id)
             if metadata.partitions:
                 topics.append(metadata)
-                # What it answers now stands for all partitions of the topic.
-                for partition in metadata.partitions:
-                    link.partition_errors.pop((topic.topic_id, partition.partition), None)
         return topics
 
     def _removed_replicas(self, link: ControlLink, changes: Changes) -> list[StopReplicaPartition]:
@@ -197,7 +250,7 @@ class ControlLinks:
             if partition is not None and link.node_id not in partition.replicas:
                 topic = self._image.topics_by_id[topic_id].topic
                 removed.append(StopReplicaPartition(topic, topic_id, number, partition.leader_epoch, delete=True))
-                link.partition_errors.pop((topic_id, number), None)
+                self._forget_errors(link, {(topic_id, number)})
         return removed
 
     def _tell_deletion(self, link: ControlLink, topic_id: bytes, controller_epoch: int, now_ms: int) -> list[Effect]:
@@ -220,19 +273,29 @@ class ControlLinks:
         now_ms: int,
         body: LeaderAndIsr | StopReplica | UpdateMetadata,
         deleted_topic_id: bytes = b"",
-        repeated: tuple[tuple[bytes, int], ...] = (),
+        *,
+        is_repetition: bool = False,
     ) -> Effect:
         link.last_sequence += 1
-        leadership_revision = self._image.revision if isinstance(body, LeaderAndIsr) else -1
+        leader_and_isr = body if isinstance(body, LeaderAndIsr) else None
+        leadership_revision = -1 if leader_and_isr is None else self._image.revision
         metadata_revision = body.revision if isinstance(body, UpdateMetadata) else -1
         link.unanswered.append(
-            _Sent(link.last_sequence, now_ms, leadership_revision, metadata_revision, deleted_topic_id, repeated)
+            _Sent(
+                link.last_sequence,
+                now_ms,
+                leadership_revision,
+                metadata_revision,
+                deleted_topic_id,
+                leader_and_isr,
+                is_repetition,
+            )
         )
         request = ControlRequest(
             sequence=link.last_sequence,
             controller_epoch=controller_epoch,
             broker_epoch=link.broker_epoch,
-            leader_and_isr=body if isinstance(body, LeaderAndIsr) else None,
+            leader_and_isr=leader_and_isr,
             stop_replica=body if isinstance(body, StopReplica) else None,
             update_metadata=body if isinstance(body, UpdateMetadata) else None,
         )
@@ -267,7 +330,7 @@ class ControlLinks:
                 metadata = self._image.topic_metadata(topic, link.node_id)
                 failed = [each for each in metadata.partitions if each.partition in numbers]
                 topics.append(replace(metadata, partitions=failed))
-        return self._send(link, controller_epoch, now_ms, LeaderAndIsr(full=False, topics=topics), repeated=keys)
+        return self._send(link, controller_epoch, now_ms, LeaderAndIsr(full=False, topics=topics), is_repetition=True)
 
     def reconnect(self, link: ControlLink) -> list[Effect]:
         """A new stream, and with it everything again."""

@@ -69,7 +69,7 @@ class Controller:
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
         self._settings = settings
-        self._liveness = LogstoreLiveness(self.image)
+        self._liveness = LogstoreLiveness(self.image, self.links)
         self._rules = TopicRulesTable(self.image, settings.topic_defaults())
         self._requests = Requests(
             self.image, defaults, new_topic_id, self.links, self.subscriptions, self._liveness, self._rules
@@ -161,7 +161,7 @@ class Controller:
                 # etcd has told one of us of its registration, and not yet the other.
                 self._effects += self.links.reconnect(link)
             else:
-                self.links.on_response(link, response, now_ms)
+                self._electable |= self.links.on_response(link, response, now_ms)
                 self._deletions_due = True
         return self._turn(now_ms)
 
@@ -288,6 +288,8 @@ class Controller:
         self._members_due |= changes.members
         self._deletions_due = True
         controller_epoch = self.candidacy.controller_epoch
+        if changes.logstores:
+            self._effects += self.links.ask_after_failed_disks(controller_epoch, now_ms)
         update = incremental_update(self.image, changes, controller_epoch)
         self._effects += self.links.tell_changes(changes, update, controller_epoch, now_ms)
         if update is not None:
@@ -370,6 +372,9 @@ class Controller:
     def _tell_everything_where_due(self, now_ms: int) -> None:
         if self._electable:
             return
-        for link in self.links.by_node.values():
-            if link.connected and not link.told_everything:
-                self._effects += self.links.tell_everything(link, self.candidacy.controller_epoch, now_ms)
+        new_links = [link for link in self.links.by_node.values() if link.connected and not link.told_everything]
+        if new_links:
+            controller_epoch = self.candidacy.controller_epoch
+            update = full_update(self.image, controller_epoch)
+            for link in new_links:
+                self._effects += self.links.tell_everything(link, update, controller_epoch, now_ms)

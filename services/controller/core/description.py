@@ -171,12 +171,22 @@ def _failed_partitions(controller: Controller) -> list[str]:
         for (topic_id, partition), error_code in link.partition_errors.items():
             topic = controller.image.topics_by_id.get(topic_id)
             if topic is not None:
-                name = _ERROR_NAMES.get(error_code, str(error_code))
-                failed.append(f"partition {topic.topic}-{partition} failed on logstore {link.node_id}: {name}")
+                failed.append(_failure(f"{topic.topic}-{partition}", link.node_id, error_code))
         problems += failed[:_FAILED_NAMED_MAX]
         if len(failed) > _FAILED_NAMED_MAX:
             problems.append(f"{len(failed) - _FAILED_NAMED_MAX} more partitions failed on logstore {link.node_id}")
     return problems
+
+
+def _failure(partition: str, node_id: int, error_code: int) -> str:
+    name = _ERROR_NAMES.get(error_code, str(error_code))
+    line = f"partition {partition} failed on logstore {node_id}: {name}"
+    if error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
+        line += (
+            ": its log has later leader epochs than etcd knows of, as after etcd was restored from an old back-up; "
+            "it is not served there, since who holds every acknowledged record is not known any more"
+        )
+    return line
 
 
 def _incarnation(controller: Controller, role: Role, member_id: str) -> str:

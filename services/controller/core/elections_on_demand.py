@@ -115,6 +115,7 @@ class LeadersOnDemand:
         self, key: PartitionKey, partition: PartitionRecord, election_type: int, live: Liveness
     ) -> PartitionRecord:
         """The same object where nobody can be elected, or nobody has to be."""
+        live = live.at(*key)
         if election_type == ElectionType.PREFERRED:
             return led_by_preferred(partition, live) or partition
         if partition.leader != NO_LEADER:

@@ -74,7 +74,7 @@ class IsrChanges:
                 pending.results.append(IsrChangeResult(ErrorCode.UNKNOWN_TOPIC_ID))
                 continue
             rules = self._rules.of(change.topic_id)
-            altered = alter_partition(partition, change, request.broker_id, live, rules)
+            altered = alter_partition(partition, change, request.broker_id, live.at(*key), rules)
             if isinstance(altered, ErrorCode):
                 pending.results.append(IsrChangeResult(altered))
                 continue

@@ -1,4 +1,4 @@
-"""Who leads each partition, and who is in sync, after logstores have come, gone or restarted.
+"""Who leads each partition, and who is in sync, after logstores have come, gone or restarted, or lost a disk.
 
 A logstore that registers again has restarted, even where its lease never ended: its partitions get a new leader epoch.
 What becomes of one partition is decided in `partition_changes`; here it is decided for all of them, a chunk a write.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from barnabas.cluster.keys import PartitionChunk
+from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk
 from services.controller.core.image import ControllerImage
 from services.controller.core.partition_changes import Liveness, after_liveness
 from services.controller.core.topic_rules import TopicRulesTable
@@ -26,7 +26,12 @@ def elect_leaders(
             continue
         topic_rules = rules.of(topic_id)
         for number, chunk in sorted(image.chunks.get(topic_id, {}).items()):
-            partitions = tuple([after_liveness(partition, live, topic_rules) for partition in chunk.partitions])
+            partitions = tuple(
+                [
+                    after_liveness(partition, live.at(topic_id, at), topic_rules)
+                    for at, partition in enumerate(chunk.partitions, number * PARTITIONS_PER_CHUNK)
+                ]
+            )
             if partitions == chunk.partitions:
                 continue
             write = put(image.keys.chunk(topic_id, number), PartitionChunk(topic_id, number, partitions))

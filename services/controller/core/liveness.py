@@ -4,19 +4,24 @@ A logstore whose last stop may have cost it records (`may_lack_records`, correct
 again. Until its partitions have been looked through it counts as gone, so that the elections take it out of every ISR
 in which somebody else knows more; then its member record is given the epoch of the registration, which ends the
 suspicion. In that order, so that whoever takes over in between looks through them again.
+
+A log directory that fails takes single replicas along. Which ones, the logstore's answers to LeaderAndIsr say
+(`ControlLinks.without_disk`).
 """
 
 from __future__ import annotations
 
 from barnabas.cluster.keys import MemberRecord, Role, registration_addresses
+from services.controller.core.control_links import ControlLinks
 from services.controller.core.image import ControllerImage
 from services.controller.core.partition_changes import Liveness
 from services.controller.core.writes import Write, put
 
 
 class LogstoreLiveness:
-    def __init__(self, image: ControllerImage) -> None:
+    def __init__(self, image: ControllerImage, links: ControlLinks) -> None:
         self._image = image
+        self._links = links
         # By node: the registration that is about to end.
         self._stopping: dict[int, int] = {}
 
@@ -35,7 +40,10 @@ class LogstoreLiveness:
             if node_id in registered and registered[node_id].epoch == broker_epoch
         ]
         return Liveness(
-            {node_id: each.epoch for node_id, each in registered.items()}, frozenset(stopping), self._suspect()
+            {node_id: each.epoch for node_id, each in registered.items()},
+            frozenset(stopping),
+            self._suspect(),
+            self._links.without_disk,
         )
 
     def _suspect(self) -> frozenset[int]:

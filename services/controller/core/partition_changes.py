@@ -9,14 +9,15 @@ only when the leader does (its restart counts), a partition epoch with every cha
 - While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
   together with those that bring it there, still holds every committed record and may lead again: the eligible leader
   replicas of KIP-966.
+- A replica whose log directory has failed counts as gone, though its logstore is there.
 - A logstore that may have lost records (correctness rule 15) is in neither, unless nobody else can know more.
 - A reassignment (KIP-455) ends in the change that brings its last target into the ISR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
@@ -31,6 +32,16 @@ class Liveness:
     stopping: frozenset[int] = frozenset()
     # Back after a stop that may have cost records, and not yet taken out of the ISRs that they were in.
     suspect: frozenset[int] = frozenset()
+    # By topic id and partition: the nodes that have no disk for their replica (KIP-112).
+    without_disk: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
+
+    def at(self, topic_id: bytes, partition: int) -> Liveness:
+        """What counts for that partition: whoever has no disk for it is gone."""
+        gone = self.without_disk.get((topic_id, partition))
+        if gone is None:
+            return self
+        standing = {node_id: epoch for node_id, epoch in self.broker_epochs.items() if node_id not in gone}
+        return replace(self, broker_epochs=standing, without_disk={})
 
     def is_live(self, node_id: int) -> bool:
         """May lead, and may be in sync."""

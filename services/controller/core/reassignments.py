@@ -95,7 +95,7 @@ class Reassignments:
         return lambda partition: self._moved(key, partition, target) or partition
 
     def _moved(self, key: PartitionKey, partition: PartitionRecord, target: Sequence[int]) -> PartitionRecord | None:
-        live, rules = self._liveness.current(), self._rules.of(key[0])
+        live, rules = self._liveness.current().at(*key), self._rules.of(key[0])
         if target:
             return reassigned(partition, target, live, rules)
         return reassignment_cancelled(partition, live, rules)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.cluster.messages import ControlResponse
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.protobuf import from_proto
 from barnabas.runtime.registration import refuses_connections
 from barnabas.runtime.streams import StreamLink
 from protos.logstore.v1 import control_pb2 as pb
@@ -50,8 +50,9 @@ class ControlStream:
     def start(self) -> None:
         self._link.start()
 
-    def send(self, request: ControlRequest) -> None:
-        self._link.send(to_proto(request, pb.ControlRequest).SerializeToString())
+    def send(self, data: bytes) -> None:
+        """A ControlRequest, packed."""
+        self._link.send(data)
 
     async def close(self) -> None:
         self._stop_probing()

@@ -13,10 +13,7 @@ from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Txn
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.protobuf import to_proto
 from barnabas.runtime.streams import ServerStream
-from protos.controller.v1 import cluster_pb2
-from protos.controller.v1 import membership_pb2 as pb
 from services.controller.core.controller import Controller
 from services.controller.core.effects import (
     ActiveChanged,
@@ -32,6 +29,7 @@ from services.controller.core.effects import (
     SubmitTxn,
 )
 from services.controller.shell.control_stream import ControlStream
+from services.controller.shell.packing import Packer
 
 _log = get_logger("controller")
 
@@ -55,6 +53,7 @@ class Driver:
         self._keys = keys
         self._on_ready_changed = on_ready_changed
         self._ready = False
+        self._packer = Packer()
         self._streams: dict[tuple[int, int], ControlStream] = {}
         self._subscribers: dict[int, ServerStream] = {}
         self._answers: dict[int, asyncio.Future[MembershipResponse]] = {}
@@ -137,7 +136,7 @@ class Driver:
             case DisconnectControl():
                 self._spawn(self._streams.pop((effect.node_id, effect.broker_epoch)).close())
             case SendControl():
-                self._streams[effect.node_id, effect.broker_epoch].send(effect.request)
+                self._streams[effect.node_id, effect.broker_epoch].send(self._packer.control_request(effect.request))
             case PublishMetadata():
                 self._publish(effect.update, effect.subscriber_id)
             case EndSubscription():
@@ -196,8 +195,7 @@ class Driver:
         stream.start()
 
     def _publish(self, update: UpdateMetadata, subscriber_id: int | None) -> None:
-        message = pb.SubscribeResponse(update=to_proto(update, cluster_pb2.UpdateMetadata))
-        data = message.SerializeToString()
+        data = self._packer.subscribe_response(update)
         for each, stream in self._subscribers.items():
             if subscriber_id is None or each == subscriber_id:
                 stream.send(data)

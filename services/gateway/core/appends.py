@@ -7,6 +7,7 @@
 - No credit, no route, or others of the same partition in front: it waits, and its connection starts nothing new.
 - A stream that is lost answers what was sent on it with REQUEST_TIMED_OUT, "maybe written". What was not sent waits for
   the stream to come back and ends as NOT_LEADER_OR_FOLLOWER, "not written".
+- What an idempotent producer sent behind a batch that it has to send again is not written: see `lost_sequences`.
 """
 
 from __future__ import annotations
@@ -118,6 +119,9 @@ class AppendRouter:
 
     def _attempt(self, order: AppendOrder, append: PendingAppend, *, in_turn: bool) -> _Attempt:
         """Send the append if it may go now. `in_turn`: its order was the first in its logstore's line."""
+        lost = order.connection.lost_sequences
+        if lost is not None and lost.hold_back(append.key, append.records, self._processor.now_ms):
+            return self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         metadata = self._image.partition(append.topic_id, append.partition)
         if metadata is None:
             return self._fail(append, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

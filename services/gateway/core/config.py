@@ -91,6 +91,8 @@ class GatewayConfig:
     """How much later than purgatory the gateway ends a wait by itself."""
     state_poll_ms: int = 50
     """Between two questions to a leader (or two reads) while no purgatory pod can hold a wait."""
+    commit_doubt_ms: int = 2_000
+    """How long a produce waits for purgatory's word before the leader itself is asked: a pod may not hear of it."""
     topic_creation_wait_ms_max: int = 5_000
     """How long Metadata waits for topics that it creates."""
 

@@ -14,6 +14,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.primitives import Buffer
 from services.gateway.core.authorization import RequestContext
+from services.gateway.core.lost_sequences import LostSequences
 from services.gateway.core.slots import Slot
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Connection:
         "is_closed",
         "is_paused",
         "is_runnable",
+        "lost_sequences",
         "outgoing",
         "outgoing_bytes",
         "processor",
@@ -71,6 +73,8 @@ class Connection:
         self.outgoing: list[Buffer] = []
         self.outgoing_bytes = 0
         self.append_orders: dict[PartitionKey, AppendOrder] = {}
+        self.lost_sequences: LostSequences | None = None
+        """What must not be written here, once something was lost."""
         self.waiting_appends = 0
         """Appends that have no credit or no route, and requests that are being converted: as long as there are any, no
         request starts.

@@ -43,12 +43,15 @@ class PendingFetch(Slot):
         "by_id",
         "deadline_ms",
         "has_error",
+        "has_preferred",
         "is_final",
+        "is_redirected",
         "is_replica",
         "isolation_level",
         "max_bytes",
         "min_bytes",
         "partitions",
+        "rack_id",
         "reads",
         "reads_unanswered",
         "refused",
@@ -62,6 +65,8 @@ class PendingFetch(Slot):
         self.min_bytes = 0
         self.max_bytes = 0
         self.isolation_level = 0
+        self.rack_id = ""
+        """Where the client is, if it says so."""
         self.deadline_ms = 0
         """The end of `max_wait_ms`."""
         self.by_id = False
@@ -80,6 +85,10 @@ class PendingFetch(Slot):
         self.reads: list[PendingRead] = []
         self.reads_unanswered = 0
         self.has_error = False
+        self.has_preferred = False
+        """Whether the client is named another replica for any partition."""
+        self.is_redirected = False
+        """Whether there is another replica to be asked for any partition."""
         self.is_final = False
         """Whether the present reads are answered whatever they bring."""
         self.wait: FetchWait | None = None
@@ -109,10 +118,10 @@ class PendingFetch(Slot):
     def _read(self) -> None:
         processor = self.connection.processor
         self.is_final = self.is_final or processor.now_ms >= self.deadline_ms
-        self.has_error = False
+        self.has_error = self.has_preferred = self.is_redirected = False
         self.reads = [
-            PendingRead(self, logstore, self._bytes_max(targets), self.isolation_level, targets)
-            for logstore, targets in self._group_by_leader().items()
+            PendingRead(self, logstore, self._bytes_max(targets), self.isolation_level, targets, rack_id)
+            for (logstore, rack_id), targets in self._group_by_logstore().items()
         ]
         self.reads_unanswered = len(self.reads)
         if not self.reads:
@@ -122,13 +131,13 @@ class PendingFetch(Slot):
         for read in self.reads:
             processor.reads.submit(read)
 
-    def _group_by_leader(self) -> dict[Logstore, list[FetchTarget]]:
-        """What to ask of which logstore; notes those partitions that nobody can be asked for, or that are not this
-        client's to read."""
+    def _group_by_logstore(self) -> dict[tuple[Logstore, str], list[FetchTarget]]:
+        """What to ask of which logstore, and what it is told of the rack; notes those partitions that nobody can
+        be asked for, or that are not this client's to read."""
         processor = self.connection.processor
         image, logstores = processor.image, processor.logstores
         topics: dict[str | bytes, TopicMetadata | ErrorCode] = {}
-        by_leader: dict[Logstore, list[FetchTarget]] = {}
+        by_logstore: dict[tuple[Logstore, str], list[FetchTarget]] = {}
         refused: list[FetchTarget] = []
         targets: list[FetchTarget] = []
         for (name, number), target in self.partitions.items():
@@ -146,14 +155,18 @@ class PendingFetch(Slot):
                 refused.append(target)
                 continue
             targets.append(target)
-            target.leader_id = metadata.leader
-            logstore = logstores.get(metadata.leader)
+            node_id, rack_id = metadata.leader, ""
+            if self.rack_id:
+                context = self.connection.context
+                node_id, rack_id = processor.read_replicas.place_of(context, self.rack_id, topic.topic_id, metadata)
+            target.leader_id = node_id
+            logstore = logstores.get(node_id)
             if logstore is None or not logstore.read_is_up:
                 self._fail(target, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                by_leader.setdefault(logstore, []).append(target)
+                by_logstore.setdefault((logstore, rack_id), []).append(target)
         self.refused, self.targets = refused, targets
-        return by_leader
+        return by_logstore
 
     def _find_topic(self, target: FetchTarget) -> TopicMetadata | ErrorCode:
         topic = find_topic(self.connection.processor.image, target, by_id=self.by_id)
@@ -170,17 +183,38 @@ class PendingFetch(Slot):
         if result is None:
             for target in read.targets:
                 self._fail(target, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                target.from_follower = False
+                if read.rack_id:
+                    self._look_for_replica(target)
         else:
             targets = read.targets
             for partition in result.partitions:
                 if 0 <= partition.index < len(targets):
                     target = targets[partition.index]
                     target.fill(partition)
+                    target.from_follower = bool(read.rack_id) and partition.leader_id != target.leader_id
+                    if read.rack_id:
+                        self._look_for_replica(target)
                     if partition.error_code:
                         self._note_error(target, partition)
         self.reads_unanswered -= 1
         if self.reads_unanswered == 0:
             self._settle()
+
+    def _look_for_replica(self, target: FetchTarget) -> None:
+        """Any replica might have answered: whether another one had better be asked, by the client or by us."""
+        processor = self.connection.processor
+        replicas, preferred = processor.read_replicas, target.preferred_read_replica
+        if not replicas.is_own_choice:
+            self.has_preferred |= preferred is not None
+        elif preferred is not None:
+            replicas.prefer(self.rack_id, target.topic_id, target.partition, preferred)
+            self.is_redirected = True
+        elif target.error_code:
+            metadata = processor.image.partition(target.topic_id, target.partition)
+            if metadata is not None and metadata.leader != target.leader_id:
+                replicas.avoid(self.rack_id, target.topic_id, target.partition)
+                self.is_redirected = True
 
     def _note_error(self, target: FetchTarget, result: ReadPartitionResult) -> None:
         self.has_error = True
@@ -207,8 +241,13 @@ class PendingFetch(Slot):
     def _settle(self) -> None:
         """All reads are answered: respond, or wait for more."""
         processor = self.connection.processor
+        if self.is_redirected:
+            self._drop_reads()
+            self._read()
+            return
         byte_count = sum([len(target.records) for target in self.targets])
-        is_over = self.is_final or self.has_error or processor.now_ms >= self.deadline_ms or not self.targets
+        is_answer = self.has_error or self.has_preferred or not self.targets
+        is_over = self.is_final or is_answer or processor.now_ms >= self.deadline_ms
         if is_over or byte_count >= self.min_bytes:
             self._respond(self.partitions.values())
         else:

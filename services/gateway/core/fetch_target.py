@@ -26,11 +26,13 @@ class FetchTarget(ReadPartition):
         "current_leader",
         "error_code",
         "fetch_position",
+        "from_follower",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
         "leader_id",
         "log_start_offset",
+        "preferred_read_replica",
         "records",
         "told_high_watermark",
         "told_last_stable_offset",
@@ -45,6 +47,8 @@ class FetchTarget(ReadPartition):
         self.partition = asked.partition
         self.update(asked)
         self.leader_id = NO_LEADER
+        """Whom it is read from: the leader, or a follower where `from_follower` says so."""
+        self.from_follower = False
         self.leader_epoch = NO_EPOCH
         self.fetch_position = -1
         self.error_code: int = ErrorCode.NONE
@@ -54,6 +58,8 @@ class FetchTarget(ReadPartition):
         self.log_start_offset = UNKNOWN_OFFSET
         self.records: Buffer = b""
         self.current_leader: LeaderIdAndEpoch | None = None
+        self.preferred_read_replica: int | None = None
+        """Where the client had better read (KIP-392)."""
         self.told_high_watermark = UNKNOWN_OFFSET
         """In the session's last answer that had this partition; likewise the next two."""
         self.told_last_stable_offset = UNKNOWN_OFFSET
@@ -74,9 +80,10 @@ class FetchTarget(ReadPartition):
         self.high_watermark = self.last_stable_offset = self.log_start_offset = UNKNOWN_OFFSET
         self.records = b""
         self.current_leader = None
+        self.preferred_read_replica = None
 
     def fill(self, result: ReadPartitionResult) -> None:
-        """What the leader said."""
+        """What the leader said, or the follower."""
         self.error_code = result.error_code
         self.high_watermark = result.high_watermark
         self.last_stable_offset = result.last_stable_offset
@@ -85,6 +92,7 @@ class FetchTarget(ReadPartition):
         self.leader_epoch = result.leader_epoch
         self.fetch_position = result.fetch_position
         self.current_leader = None
+        self.preferred_read_replica = result.preferred_read_replica
 
     def has_news(self) -> bool:
         """Whether an incremental answer has to have this partition: records, an error, or offsets that moved."""
@@ -94,6 +102,7 @@ class FetchTarget(ReadPartition):
             or self.high_watermark != self.told_high_watermark
             or self.last_stable_offset != self.told_last_stable_offset
             or self.log_start_offset != self.told_log_start_offset
+            or self.preferred_read_replica is not None
         )
 
     def note_told(self) -> None:
@@ -115,7 +124,7 @@ class FetchTarget(ReadPartition):
             self.current_leader,
             None,
             [] if reads_committed else None,
-            -1,
+            -1 if self.preferred_read_replica is None else self.preferred_read_replica,
             self.records,
         )
 

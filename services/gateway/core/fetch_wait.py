@@ -77,6 +77,7 @@ class FetchWait:
                 target.fetch_offset,
                 target.fetch_position,
                 self.isolation_level,
+                target.from_follower,
             )
             for target in targets
         ]

@@ -51,6 +51,7 @@ from services.gateway.core.memory import FetchMemory, RequestMemory
 from services.gateway.core.parking import ParkingRoom
 from services.gateway.core.producer_ids import ProducerIds
 from services.gateway.core.queries import QueryRouter
+from services.gateway.core.read_replicas import ReadReplicas
 from services.gateway.core.reads import ReadRouter
 from services.gateway.core.requests import RequestRoom
 
@@ -73,6 +74,7 @@ class Processor:
         self.requests = RequestRoom(self)
         self.appends = AppendRouter(self)
         self.reads = ReadRouter(self)
+        self.read_replicas = ReadReplicas(self)
         self.queries = QueryRouter(self)
         self.fetch_sessions = FetchSessions(
             config.fetch_session_slots,
@@ -200,6 +202,7 @@ class Processor:
         if self.image.apply(update):
             self.appends.reroute()
             self.controller.image_updated()
+            self.read_replicas.image_changed()
 
     def adopt_leader(self, topic_id: bytes, partition: int, leader: int, leader_epoch: int) -> None:
         """A logstore knows better than the image who leads."""

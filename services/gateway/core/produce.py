@@ -1,9 +1,9 @@
 """A Produce request under way: appended by the leaders, then, with acks=all, parked until its records are committed.
 
-A partition that purgatory can't speak for any more (its pod is gone) is asked of the leader that appended it: the same
-epoch and satisfied is success; the same and not is parked again, or asked again later while no pod is up; another epoch
-is NOT_LEADER_OR_FOLLOWER; a leader that can't be reached by the deadline is REQUEST_TIMED_OUT. Success never comes from
-an entry that was lost.
+A partition that purgatory can't speak for any more (its pod is gone, or has said nothing for long) is asked of the
+leader that appended it: the same epoch and satisfied is success; the same and not is parked again, or asked again later
+while no pod is up; another epoch is NOT_LEADER_OR_FOLLOWER; a leader that can't be reached by the deadline is
+REQUEST_TIMED_OUT. Success never comes from an entry that was lost.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.produce import BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
 from services.gateway.core.appends import UNSENT, PendingAppend
+from services.gateway.core.lost_sequences import LOSSES, LostSequences
 from services.gateway.core.queries import PendingStateQuery
 from services.gateway.core.slots import ResponseKind, Slot
 
@@ -72,7 +73,10 @@ class PendingProduce(Slot):
                 self.connection.processor.adopt_leader(
                     append.topic_id, append.partition, result.leader_id, result.leader_epoch
                 )
-            self._fail(append, result.error_code, result.error_message or None)
+            error_code = result.error_code
+            if error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_behind_a_lost_one(append):
+                error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._fail(append, error_code, result.error_message or None)
             response.record_errors = [
                 BatchIndexAndErrorMessage(error.batch_index, error.message) for error in result.record_errors
             ]
@@ -80,6 +84,12 @@ class PendingProduce(Slot):
         self.unanswered -= 1
         if self.unanswered == 0:
             self._settle()
+
+    def _is_behind_a_lost_one(self, append: PendingAppend) -> bool:
+        """It was under way when that one was refused."""
+        connection = self.connection
+        lost = connection.lost_sequences
+        return lost is not None and lost.hold_back(append.key, append.records, connection.processor.now_ms)
 
     def refuse(self, append: PendingAppend, error: ErrorCode, message: str) -> None:
         """It goes to no leader."""
@@ -89,6 +99,11 @@ class PendingProduce(Slot):
     def _fail(self, append: PendingAppend, error_code: int, message: str | None = None) -> None:
         append.is_parked = False
         self.has_failed = True
+        if error_code in LOSSES:
+            connection = self.connection
+            if connection.lost_sequences is None:
+                connection.lost_sequences = LostSequences()
+            connection.lost_sequences.lost(append.key, append.records, self)
         response = append.response
         response.error_code = error_code
         response.error_message = message
@@ -128,7 +143,9 @@ class PendingProduce(Slot):
             self._time_out()
             return
         if processor.parking.park_produce(self, parked):
-            processor.deadlines.add(self, self.deadline_ms + processor.config.deadline_grace_ms)
+            config = processor.config
+            final_ms = self.deadline_ms + config.deadline_grace_ms
+            processor.deadlines.add(self, min(final_ms, processor.now_ms + config.commit_doubt_ms))
         else:
             processor.deadlines.add(self, min(self.deadline_ms, processor.now_ms + processor.config.state_poll_ms))
 
@@ -210,7 +227,9 @@ class PendingProduce(Slot):
     # --- the end ---
 
     def expire(self, now_ms: int) -> None:
-        if now_ms < self.deadline_ms and self.pod is None and self.unanswered == 0:
+        if now_ms < self.deadline_ms and self.unanswered == 0:
+            # Nobody holds it, or a pod that may be cut off the leader.
+            self.connection.processor.parking.cancel(self)
             self._ask_leaders()
         else:
             self._time_out()

@@ -27,12 +27,19 @@ class PendingRead(Read):
     __slots__ = ("fetch", "line", "logstore", "reserved_bytes", "targets")
 
     def __init__(
-        self, fetch: PendingFetch, logstore: Logstore, bytes_max: int, isolation_level: int, targets: list[FetchTarget]
+        self,
+        fetch: PendingFetch,
+        logstore: Logstore,
+        bytes_max: int,
+        isolation_level: int,
+        targets: list[FetchTarget],
+        rack_id: str,
     ) -> None:
         self.request_id = 0
         self.bytes_max = bytes_max
         self.isolation_level = isolation_level
         self.partitions = list(targets)
+        self.rack_id = rack_id
         self.targets = targets
         self.fetch: PendingFetch | None = fetch
         """None once nobody waits for it."""

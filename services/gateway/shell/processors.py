@@ -138,12 +138,18 @@ class Processors:
     def has_live(self) -> bool:
         return bool(self._live())
 
+    def _serving(self) -> list[_Processor]:
+        """The live ones, and of these, as long as there are any, those that know the cluster: a client of one that has
+        just been started anew would wait until that has begun to run."""
+        live = self._live()
+        return [processor for processor in live if processor.applied_revision >= 0] or live
+
     def hand_over(
         self, accepted: socket.socket, listener: str, address: str, peer: str, node_id: int = ANY_NODE
     ) -> None:
         """Give an accepted socket to the next live processor, of which there is one; `accepted` is closed here."""
-        live = self._live()
-        processor = live[self._next % len(live)]
+        serving = self._serving()
+        processor = serving[self._next % len(serving)]
         self._next += 1
         connection_id = self._next_connection_id
         self._next_connection_id += 1

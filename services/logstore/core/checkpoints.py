@@ -28,6 +28,7 @@ class _Kind(Enum):
     LOG_STARTS = "before them nothing is in the log"
     HIGH_WATERMARKS = "below them everything is committed"
     CLEANER_OFFSETS = "below them a log is compacted"
+    KERNEL_BOOT = "as long as it lasts, what was written is in the page cache"
 
 
 _File = tuple[_Kind, LogDirectory]
@@ -51,6 +52,7 @@ class Checkpoints:
             _Kind.LOG_STARTS: log_start_interval_ms,
             _Kind.HIGH_WATERMARKS: HIGH_WATERMARK_INTERVAL_MS,
             _Kind.CLEANER_OFFSETS: 0,
+            _Kind.KERNEL_BOOT: 0,
         }
         self._due_ms = dict.fromkeys(_Kind, 0)
         # What has moved since it was written down; a dict for its order.
@@ -70,6 +72,12 @@ class Checkpoints:
 
     def log_start_moved(self, log: PartitionLog) -> None:
         self._moved[_Kind.LOG_STARTS, self._directories.directory_of(log)] = None
+
+    def controller_has_spoken(self) -> None:
+        """To this life of the logstore, which it does once it has seen to what may be lacking here."""
+        for directory in self._directories.online:
+            if directory.may_lack_records:
+                self._write((_Kind.KERNEL_BOOT, directory))
 
     def first_dirty_offset_moved(self, log: PartitionLog) -> None:
         self._moved[_Kind.CLEANER_OFFSETS, self._directories.directory_of(log)] = None
@@ -158,6 +166,8 @@ class Checkpoints:
                 effect = directory.checkpoint_log_starts()
             case _Kind.CLEANER_OFFSETS:
                 effect = directory.checkpoint_cleaner_offsets()
+            case _Kind.KERNEL_BOOT:
+                effect = directory.trust()
             case _Kind.HIGH_WATERMARKS:
                 effect = directory.checkpoint_high_watermarks(self._directories.high_watermarks(directory))
         self._in_flight[effect] = file
@@ -168,6 +178,8 @@ class Checkpoints:
         """A checkpoint is in place."""
         file = self._in_flight.pop(effect)
         names = self._names_in_flight.pop(effect)
+        if file[0] is _Kind.KERNEL_BOOT:
+            file[1].boot_noted()
         in_doubt = self._names_in_doubt.get(file)
         if in_doubt is None:
             return

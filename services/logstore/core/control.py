@@ -134,6 +134,8 @@ class Control:
         elif request.broker_epoch != self._replicas.broker_epoch:
             error = ErrorCode.STALE_BROKER_EPOCH
         elif request.leader_and_isr is not None:
+            # It is sent once the elections are over that the registration calls for.
+            self._checkpoints.controller_has_spoken()
             self._work = (session_id, request.sequence, self._leader_and_isr(request.leader_and_isr))
         elif request.stop_replica is not None:
             errors = self._stop_replica(request.stop_replica, now_ms)

@@ -25,7 +25,7 @@ from services.logstore.core.streams import ExchangeStream, PendingRead, ReadStre
 from services.logstore.core.watches import Watches
 
 if TYPE_CHECKING:
-    from services.logstore.core.logstore import LogstoreConfig
+    from services.logstore.core.config import LogstoreConfig
 
 
 class DataInbox:

@@ -70,6 +70,7 @@ class Directories:
     def go_offline(self, path: str, error: DiskError) -> list[PartitionLog] | None:
         """An I/O error ends the use of a directory; its logs, or None when that was known already."""
         if path in self._failed:
+            self.by_path[path].note_failed_flush(error)
             return None
         self._failed.add(path)
         return [log for log, _ in self.by_path[path].go_offline(error)]

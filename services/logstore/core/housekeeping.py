@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
@@ -12,6 +14,10 @@ from services.logstore.core.storage.log import PartitionLog
 
 # flush.ms of a topic is kept to within this.
 FLUSH_CHECK_MS = 100
+# Logs that leave their flushes to the kernel (flush.ms of more than this, by default no end) are looked at when they
+# have been written to, and besides once in so many checks: ten thousand idle logs cost next to nothing.
+_RARE_FLUSH_MS = 3_600_000
+_CHECKS_OF_REST = 100
 
 
 class Housekeeping:
@@ -28,8 +34,10 @@ class Housekeeping:
         self._checkpoints = checkpoints
         self._retention = retention
         self._outbox = outbox
-        # Logs with something to flush. Where the topic leaves that to the kernel, a log stays here and costs a look.
+        # Logs with something to flush, or to look at for that.
         self._unflushed: dict[PartitionLog, None] = {}
+        # Likewise, with nothing due for long unless they are written to; the one to be looked at next first.
+        self._resting: dict[PartitionLog, None] = {}
 
     def found_at_start(self, log: PartitionLog) -> None:
         """After a crash closed segments may have to be flushed again, whether or not the log is ever written to: what
@@ -61,6 +69,9 @@ class Housekeeping:
         self._checkpoints.tick(now_ms)
 
     def _flush(self, now_ms: int) -> None:
+        for log in list(islice(self._resting, -(-len(self._resting) // _CHECKS_OF_REST))):
+            del self._resting[log]
+            self._unflushed[log] = None
         for log in list(self._unflushed):
             if log not in self._replicas.by_log or log.error is not None:
                 del self._unflushed[log]
@@ -70,3 +81,6 @@ class Housekeeping:
                 self._outbox.add_effect(effect)
             elif log.recovery_point == log.next_offset:
                 del self._unflushed[log]
+            elif log.config.flush_ms > _RARE_FLUSH_MS and log.flushes.in_flight is None:
+                del self._unflushed[log]
+                self._resting[log] = None

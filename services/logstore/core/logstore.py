@@ -39,8 +39,7 @@ When `all_directories_offline`, stop uncleanly: nothing can be served any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import (
@@ -51,7 +50,6 @@ from barnabas.channel.messages import (
     WatchRequest,
 )
 from barnabas.cluster.administration import AdministrationRequest
-from barnabas.cluster.config_description import Setting
 from barnabas.cluster.messages import AlterPartitionResponse, ControlRequest
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
@@ -61,6 +59,7 @@ from services.logstore.core.appends import Appends
 from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.cleaning import Cleaning
+from services.logstore.core.config import LogstoreConfig as LogstoreConfig
 from services.logstore.core.control import Control
 from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
@@ -74,7 +73,7 @@ from services.logstore.core.producer_expiry import ProducerExpiry
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.replication.replication import Replication, ReplicationConfig
+from services.logstore.core.replication.replication import Replication
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.core.storage.effects import (
@@ -86,32 +85,6 @@ from services.logstore.core.storage.log_directory import LogDirectory, OpenedPar
 from services.logstore.core.watches import Watches
 
 TICK_MS = FLUSH_CHECK_MS
-
-
-@dataclass(slots=True, frozen=True)
-class LogstoreConfig:
-    """`topic_defaults` are settings in topics' own names for topics that don't override them, `settings` all keys.
-
-    A data step ends after `step_requests_max` requests (each partition of a read counts) or `step_bytes_max` bytes of
-    records, whichever comes first: about 1 ms of work, which is what a control command waits at most.
-    """
-
-    node_id: int
-    cluster_id: str
-    queued_requests_max: int = 500
-    queued_request_bytes_max: int = 64 * 1024 * 1024
-    step_requests_max: int = 64
-    step_bytes_max: int = 4 * 1024 * 1024
-    retention_check_interval_ms: int = 5 * 60 * 1000
-    producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
-    producer_id_expiration_check_interval_ms: int = 10 * 60 * 1000
-    recovery_point_checkpoint_interval_ms: int = 60_000
-    log_start_checkpoint_interval_ms: int = 60_000
-    cleaner_is_enabled: bool = True
-    cleaner_backoff_ms: int = 15_000
-    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
-    topic_defaults: Mapping[str, str] = field(default_factory=dict)
-    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 class LogstoreCore:
@@ -146,6 +119,7 @@ class LogstoreCore:
         )
         self._replication = Replication(
             self._replicas,
+            self._settings,
             self._directories,
             self._checkpoints,
             self._retention,
@@ -154,6 +128,7 @@ class LogstoreCore:
             config.replication,
             before_cut=self._before_cut,
             has_writes=self._has_writes,
+            log_start_told=self._follower_log_start_told,
         )
         self._cleaning = Cleaning(
             self._replicas,
@@ -167,7 +142,7 @@ class LogstoreCore:
             self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
         )
         self._appends = Appends(self._replicas, self._housekeeping, self._outbox, codecs, self._replication.wrote)
-        self._reads = Reads(self._replicas, self._outbox)
+        self._reads = Reads(self._replicas, self._outbox, config.replica_selector)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
         self._control = Control(
             self._replicas,
@@ -192,7 +167,14 @@ class LogstoreCore:
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
-        self._moves = Moves(self._replicas, self._directories, self._checkpoints, self._appends, self._outbox)
+        self._moves = Moves(
+            self._replicas,
+            self._directories,
+            self._checkpoints,
+            self._appends,
+            self._outbox,
+            self._replication.throttles.log_dirs,
+        )
         self._administration = Administration(
             self._replicas, self._directories, self._settings, self._retention, self._moves, self._outbox
         )
@@ -384,6 +366,9 @@ class LogstoreCore:
 
     def _has_writes(self, log: PartitionLog) -> None:
         self._appends.has_writes(log)
+
+    def _follower_log_start_told(self) -> None:
+        self._administration.poke()
 
     def _log_start_moved(self, partition: Partition) -> None:
         self._replication.log_start_moved(partition)

@@ -17,10 +17,11 @@ from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.throttles import ReplicationQuota
 from services.logstore.core.storage.checkpoints import TopicPartition
 from services.logstore.core.storage.effects import CopyEffect, MovedEffect
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_copy import MOVED_FROM, LogCopy
+from services.logstore.core.storage.log_copy import MOVED_FROM, PIECE_BYTES, LogCopy
 from services.logstore.core.storage.log_directory import LogDirectory
 
 
@@ -47,12 +48,15 @@ class Moves:
         checkpoints: Checkpoints,
         appends: Appends,
         outbox: Outbox,
+        quota: ReplicationQuota,
     ) -> None:
+        """`quota`: `replica.alter.log.dirs.io.max.bytes.per.second`."""
         self._replicas = replicas
         self._directories = directories
         self._checkpoints = checkpoints
         self._appends = appends
         self._outbox = outbox
+        self._quota = quota
         self._now_ms = 0
         self._is_stopping = False
         # Asked for and not begun; a dict for its order.
@@ -132,6 +136,7 @@ class Moves:
 
     def _send(self, move: _Move, effect: CopyEffect) -> None:
         move.in_flight = effect
+        self._quota.record(sum([length for _, _, _, length in effect.pieces]), self._now_ms)
         self._outbox.add_effect(effect)
 
     def go_on(self) -> None:
@@ -150,7 +155,9 @@ class Moves:
         if move.phase is _Phase.COPYING:
             if log.is_swapping:
                 return  # The files of the segment that has been cleaned don't have their names yet.
-            step = move.copy.next_step()
+            if self._quota.is_exceeded(self._now_ms):
+                return
+            step = move.copy.next_step(max(1, min(PIECE_BYTES, self._quota.bytes_per_second)))
             if step is not None:
                 self._send(move, step)
                 return

@@ -91,7 +91,7 @@ class Partition:
         if newer < known or state.leader_epoch < self.log.leader_epochs.latest:
             return LeadershipChange.STALE
         if newer == known and not self.is_stopped:
-            return LeadershipChange.UNCHANGED
+            return self._learn_replicas(state, lag_ms_max, now_ms)
         self.is_stopped = False
         new_epoch = state.leader_epoch > self.leader_epoch
         self.leader_id = state.leader
@@ -108,6 +108,19 @@ class Partition:
                 self.epoch_start_offset = self.log.next_offset
             self.advance_high_watermark(lag_ms_max, now_ms)
         return LeadershipChange.NEW_EPOCH if new_epoch else LeadershipChange.SAME_LEADER
+
+    def _learn_replicas(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
+        """Of a state whose ISR is known already: the answer to AlterPartition that brought it names no replicas, and
+        the change may have ended a move (KIP-455). Who was a replica is waited for no longer.
+        """
+        if state.replicas == self.replicas:
+            return LeadershipChange.UNCHANGED
+        self.replicas = state.replicas
+        self._follow_assignment(state, now_ms, new_epoch=False)
+        self.isr.keep_to(state.replicas)
+        if self.leading:
+            self.advance_high_watermark(lag_ms_max, now_ms)
+        return LeadershipChange.SAME_LEADER
 
     def _follow_assignment(self, state: PartitionMetadata, now_ms: int, *, new_epoch: bool) -> None:
         """Keep books of the other replicas while leading; from nothing in a new epoch."""
@@ -211,9 +224,12 @@ class Partition:
 
     @property
     def in_sync_replicas_at_minimum(self) -> bool:
+        return len(self.isr.committed) >= self._in_sync_replicas_min
+
+    @property
+    def _in_sync_replicas_min(self) -> int:
         """Kafka's effective minimum is never more than the replicas that exist."""
-        minimum = min(self.log.config.min_insync_replicas, len(self.replicas))
-        return len(self.isr.committed) >= minimum
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
     def last_stable_offset(self) -> int:
@@ -236,12 +252,26 @@ class Partition:
 
     def check_leader_epoch(self, current_leader_epoch: int) -> ErrorCode:
         """Whether a reader may be answered: KIP-320, where -1 says nothing, then leadership."""
+        if self.leading and current_leader_epoch in (NO_EPOCH, self.leader_epoch):
+            return ErrorCode.NONE
+        return self._check_epoch(current_leader_epoch) or ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def check_follower_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """The same of a consumer that reads from any replica (KIP-392). Not while its log is being cut: what lies below
+        the high watermark may be on its way out of the log, too.
+        """
+        is_served = not self.is_stopped and self.leader_epoch != NO_EPOCH and not self.log.truncation.is_begun
+        return self._check_epoch(current_leader_epoch) or (
+            ErrorCode.NONE if is_served else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+
+    def _check_epoch(self, current_leader_epoch: int) -> ErrorCode:
         if not self.online:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if current_leader_epoch != NO_EPOCH and current_leader_epoch != self.leader_epoch:
             fenced = current_leader_epoch < self.leader_epoch
             return ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
-        return ErrorCode.NONE if self.leading else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
 
     # --- what others see ---------------------------------------------------------------------------------------------
 
@@ -249,6 +279,8 @@ class Partition:
         """For watchers and StateQuery. The byte position only grows within one leader epoch."""
         if not self.online:
             return PartitionState(self.topic_id, self.partition, leader_epoch=self.leader_epoch)
+        if self.is_stopped:
+            return PartitionState(self.topic_id, self.partition, online=True)
         return PartitionState(
             topic_id=self.topic_id,
             partition=self.partition,
@@ -259,5 +291,6 @@ class Partition:
             high_watermark_position=self.log.byte_position_of(self.high_watermark),
             leading=self.leading,
             online=True,
-            in_sync_replicas_at_minimum=self.in_sync_replicas_at_minimum,
+            # Of records that are committed: whoever is about to join has them too (Kafka's `maximalIsr`).
+            in_sync_replicas_at_minimum=len(self.isr.maximal) >= self._in_sync_replicas_min,
         )

@@ -1,8 +1,11 @@
 """Reads for gateways: planned by the indexes in memory, done by IO workers, put together in the order asked.
 
 `bytes_max` is spent over the partitions in request order, and the first one with anything to give gives at least one
-batch, however large (KIP-74). Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
-FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320), OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+batch, however large (KIP-74). A read that says where its client is may be told a nearer replica instead of records, and
+is answered by followers too, up to their own high watermarks (KIP-392).
+
+Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
+(KIP-320), OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
+from services.logstore.core.replica_selection import ReplicaSelector, preferred_read_replica
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.log_reads import ReadPlan
@@ -38,9 +42,10 @@ class _Range:
 
 
 class Reads:
-    def __init__(self, replicas: Replicas, outbox: Outbox) -> None:
+    def __init__(self, replicas: Replicas, outbox: Outbox, selector: ReplicaSelector) -> None:
         self._replicas = replicas
         self._outbox = outbox
+        self._selector = selector
         self._ranges: dict[ReadEffect, _Range] = {}
 
     def accept(self, stream: ReadStream, read: Read) -> PendingRead:
@@ -83,7 +88,11 @@ class Reads:
         partition = self._replicas.by_key.get((asked.topic_id, asked.partition))
         if partition is None:
             return self._replicas.error_of_absent(asked.topic_id, asked.partition)
-        error = partition.check_leader_epoch(asked.current_leader_epoch)
+        rack_id = pending.read.rack_id
+        if rack_id and not partition.leading:
+            error = partition.check_follower_epoch(asked.current_leader_epoch)
+        else:
+            error = partition.check_leader_epoch(asked.current_leader_epoch)
         if error:
             return error
         log = partition.log
@@ -91,6 +100,12 @@ class Reads:
         result.last_stable_offset = partition.last_stable_offset
         result.log_start_offset = log.log_start_offset
         result.leader_id, result.leader_epoch = partition.leader_id, partition.leader_epoch
+        if rack_id and partition.leading and self._selector is ReplicaSelector.RACK_AWARE:
+            brokers = self._replicas.image.brokers
+            preferred = preferred_read_replica(partition, rack_id, asked.fetch_offset, brokers)
+            if preferred is not None:
+                result.preferred_read_replica = preferred
+                return ErrorCode.NONE
         only_stable = pending.read.isolation_level == READ_COMMITTED
         upto_offset = partition.last_stable_offset if only_stable else partition.high_watermark
         bytes_max = min(asked.partition_bytes_max, pending.bytes_left)

@@ -12,11 +12,17 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import settings_of
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
+from services.logstore.core.replica_selection import ReplicaSelector
 from services.logstore.core.replication.fetcher import FetchLimits
 from services.logstore.core.replication.replication import ReplicationConfig
+from services.logstore.core.replication.throttles import QuotaWindows
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
+ReplicaSelectorClass = Literal[
+    "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+]
+Rate = Annotated[int, msgspec.Meta(ge=0)]
 Retention = Annotated[int, msgspec.Meta(ge=-1)]
 MINUTE_MS = 60 * 1000
 HOUR_MS = 60 * MINUTE_MS
@@ -99,6 +105,17 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     replica_fetch_wait_max_ms: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 500
     replica_fetch_backoff_ms: Milliseconds = 1000
 
+    # By Kafka's names, of which nothing is loaded; unset: consumers read at leaders only.
+    replica_selector_class: ReplicaSelectorClass | None = None
+    # Rates in bytes per second, all of them without bounds until somebody sets one.
+    leader_replication_throttled_rate: Rate = 2**63 - 1
+    follower_replication_throttled_rate: Rate = 2**63 - 1
+    replication_quota_window_num: Count = 11
+    replication_quota_window_size_seconds: Count = 1
+    replica_alter_log_dirs_io_max_bytes_per_second: Rate = 2**63 - 1
+    alter_log_dirs_replication_quota_window_num: Count = 11
+    alter_log_dirs_replication_quota_window_size_seconds: Count = 1
+
     producer_id_expiration_ms: Count = 24 * HOUR_MS
     producer_id_expiration_check_interval_ms: Count = 10 * MINUTE_MS
 
@@ -149,7 +166,19 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             self.replica_fetch_wait_max_ms,
             self.replica_fetch_backoff_ms,
         )
-        return ReplicationConfig(self.replica_lag_time_max_ms, limits)
+        return ReplicationConfig(
+            self.replica_lag_time_max_ms,
+            limits,
+            QuotaWindows(self.replication_quota_window_num, self.replication_quota_window_size_seconds * 1000),
+            QuotaWindows(
+                self.alter_log_dirs_replication_quota_window_num,
+                self.alter_log_dirs_replication_quota_window_size_seconds * 1000,
+            ),
+            tells_watermarks_at_once=self.replica_selector() is ReplicaSelector.RACK_AWARE,
+        )
+
+    def replica_selector(self) -> ReplicaSelector:
+        return ReplicaSelector(self.replica_selector_class or ReplicaSelector.LEADER.value)
 
     def data_address(self, bound_port: int) -> str:
         """What gateways and purgatory pods connect to, once the listener is bound."""

@@ -55,6 +55,11 @@ class ControlProcess:
         if self._child is not None and generation == self._generation:
             self._child.messages.send(ANSWER, SESSION.pack(child_session) + self._encode(response))
 
+    def take_commands(self) -> None:
+        """Hand over what has come by now, without waiting for the event loop to find it."""
+        if self._child is not None:
+            self._child.messages.take()
+
     def set_serving(self, serving: bool) -> None:
         """What the listener's health says, now and after restarts."""
         self._is_serving = serving

@@ -224,9 +224,9 @@ def _load(
         dropped_bytes=sum(partition.opened.dropped_bytes for partition in kept),
         took_ms=monotonic_ms() - began_ms,
     )
-    if kept and not directory.was_shut_down_cleanly and not directory.page_cache_survived:
+    if kept and directory.may_lack_records:
         _log.warning(
-            "the machine stopped before the logs were flushed: their last records may be lost",
+            "the machine stopped, or a flush failed, before all was on the disk: the last records may be lost",
             directory=directory.path,
         )
     return kept

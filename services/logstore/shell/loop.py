@@ -2,6 +2,9 @@
 
 Whatever comes in is handed to the core as it comes and asks for a turn. A turn steps the core, carries out the effects
 that are quicker done than handed over, and sends one message per stream with all that is to be said.
+
+Commands of the controller are looked for by each turn itself, not only when the event loop gets to their socket: under
+load there are megabytes of data to be received before that, several milliseconds' worth.
 """
 
 from __future__ import annotations
@@ -26,8 +29,16 @@ class DirectoriesLost(Exception):  # noqa: N818  (an outcome that ends the proce
 class LogstoreLoop:
     """Everything here runs on the event loop, and nothing awaits."""
 
-    def __init__(self, core: LogstoreCore, workers: IoWorkers, send: Callable[[Outgoing], None]) -> None:
+    def __init__(
+        self,
+        core: LogstoreCore,
+        workers: IoWorkers,
+        send: Callable[[Outgoing], None],
+        take_commands: Callable[[], None],
+    ) -> None:
+        """`take_commands` hands the core the commands that have come by now."""
         self.core = core
+        self._take_commands = take_commands
         self._workers = workers
         self._send = send
         self._loop = asyncio.get_running_loop()
@@ -66,6 +77,7 @@ class LogstoreLoop:
 
     def _take_turn(self) -> None:
         core = self.core
+        self._take_commands()
         completions, self._completions = self._completions, []
         for effect, outcome in completions:
             core.on_io_done(effect, outcome)

@@ -43,6 +43,7 @@ from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, 
 from services.logstore.shell.loop import LogstoreLoop
 from services.logstore.shell.posix_disk import PosixDisk
 from services.logstore.shell.replica_links import ReplicaLinks
+from services.logstore.shell.write_back import begin_write_back
 
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
@@ -91,6 +92,7 @@ class LogstoreNode:
         try:
             await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
             if not life.done() and self._registration is not None and self._requests is not None:
+                begin_write_back(self._settings.log_dirs)
                 await self._requests.hand_over(self._settings.node_id, self._registration.epoch)
         finally:
             stop.cancel()
@@ -181,6 +183,7 @@ class LogstoreNode:
             recovery_point_checkpoint_interval_ms=settings.log_flush_offset_checkpoint_interval_ms,
             log_start_checkpoint_interval_ms=settings.log_flush_start_offset_checkpoint_interval_ms,
             replication=settings.replication(),
+            replica_selector=settings.replica_selector(),
             cleaner_is_enabled=settings.log_cleaner_enable,
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
         )
@@ -189,7 +192,7 @@ class LogstoreNode:
             if directory.error is not None:
                 self._offline_log_dirs[directory.path] = str(directory.error)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
-        self._loop = LogstoreLoop(core, self._workers, self._send)
+        self._loop = LogstoreLoop(core, self._workers, self._send, self._control.take_commands)
         self._links = ReplicaLinks(self._loop)
         membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
         self._requests = ControllerRequests(membership, self._loop)
@@ -210,10 +213,7 @@ class LogstoreNode:
 
     def _make_registration(self, loaded: LoadedDirectories, control_port: int) -> Registration:
         settings, directory_id = self._settings, loaded.directory_id
-        self._may_lack_records = any(
-            each.error is not None or not (each.was_shut_down_cleanly or each.page_cache_survived)
-            for each in loaded.directories
-        )
+        self._may_lack_records = any(each.error is not None or each.may_lack_records for each in loaded.directories)
 
         def describe(incarnation: str) -> LogstoreRegistration:
             return LogstoreRegistration(

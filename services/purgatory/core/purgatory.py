@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import assert_never, cast
+from typing import cast
 
 from barnabas.channel.messages import Completion, Outcome, ParkFetch, ParkProduce, PartitionState, WatchedPartition
 from barnabas.cluster.image import ClusterImage
@@ -57,7 +57,7 @@ class PurgatoryCore:
     the shell's, one per gateway stream and never used twice; entry ids are unique within a stream.
     """
 
-    __slots__ = ("_completions", "_entries", "_entries_max", "_streams", "_watches", "_wheel")
+    __slots__ = ("_completions", "_entries", "_entries_max", "_streams", "_topic_ids", "_watches", "_wheel")
 
     def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
         self._wheel = TimingWheel(now_ms)
@@ -66,6 +66,8 @@ class PurgatoryCore:
         self._entries = 0
         self._entries_max = entries_max
         self._completions: dict[int, list[Completion]] = {}
+        # Of the image that was applied last.
+        self._topic_ids: set[bytes] = set()
 
     @property
     def entries(self) -> int:
@@ -147,13 +149,20 @@ class PurgatoryCore:
         self._watches.logstore_down(node_id)
 
     def metadata_applied(self, image: ClusterImage) -> None:
-        """End what waits on epochs that the controller has ended: a dead leader never says so itself."""
+        """End what waits on epochs that the controller has ended, or on topics that it has deleted: a leader that is
+        dead or stands still never says so itself.
+
+        A topic that is not in the image is deleted only if it was there before; it may be too new otherwise.
+        """
+        deleted_topic_ids = self._topic_ids - image.topics_by_id.keys()
+        self._topic_ids = set(image.topics_by_id)
         for watch in self._watches:
+            is_deleted = watch.topic_id in deleted_topic_ids
             metadata = image.partition(watch.topic_id, watch.partition)
-            if metadata is None:
+            if metadata is None and not is_deleted:
                 continue
             for leader_epoch, measure in list(watch.heaps):
-                if leader_epoch < metadata.leader_epoch:
+                if metadata is None or leader_epoch < metadata.leader_epoch:
                     for wait in watch.heaps[(leader_epoch, measure)].pop_all():
                         self._fence(wait)
             self._tidy(watch)
@@ -191,16 +200,12 @@ class PurgatoryCore:
     def _look_at(self, watch: PartitionWatch, log_start_moved: bool) -> None:
         """The state of `watch` is new: end what it ends, touch nothing else."""
         for (leader_epoch, measure), heap in list(watch.heaps.items()):
-            standing = watch.standing(leader_epoch)
-            match standing:
-                case Standing.UNKNOWN:
-                    continue
-                case Standing.LEADING:
-                    reached = heap.pop_reached(watch.value(measure))
-                case Standing.ENDED | Standing.OFFLINE:
-                    reached = heap.pop_all()
-                case _:
-                    assert_never(standing)
+            if watch.standing(leader_epoch) is Standing.UNKNOWN:
+                continue
+            if watch.may_wait(leader_epoch, measure):
+                reached = heap.pop_reached(watch.value(measure))
+            else:
+                reached = heap.pop_all()
             for wait in reached:
                 self._settle(wait)
             if log_start_moved and measure is not Measure.HIGH_WATERMARK:

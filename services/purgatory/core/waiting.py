@@ -50,12 +50,16 @@ class ProduceWait(Wait):
 
 
 class FetchWait(Wait):
-    """Bytes above `fetch_offset` count towards its entry while the epoch's leader leads."""
+    """Bytes above `fetch_offset` count towards its entry while the epoch's leader leads, or its follower follows."""
 
     __slots__ = ("entry", "fetch_offset", "fetch_position")
 
     def __init__(self, entry: ParkedFetch, watch: PartitionWatch, condition: FetchCondition) -> None:
-        measure = Measure.STABLE_POSITION if condition.isolation_level == READ_COMMITTED else Measure.POSITION
+        is_stable = condition.isolation_level == READ_COMMITTED
+        if condition.from_follower:
+            measure = Measure.REPLICA_STABLE_POSITION if is_stable else Measure.REPLICA_POSITION
+        else:
+            measure = Measure.STABLE_POSITION if is_stable else Measure.POSITION
         super().__init__(watch.heap(condition.leader_epoch, measure))
         self.entry = entry
         self.fetch_offset = condition.fetch_offset
@@ -64,18 +68,18 @@ class FetchWait(Wait):
     def must_read_again(self) -> bool:
         """True when waiting is over whatever the bytes: leader, epoch or directory gone, or the log starts further
         on."""
-        watch = self.heap.watch
-        standing = watch.standing(self.heap.leader_epoch)
-        if standing is Standing.UNKNOWN:
+        watch, leader_epoch = self.heap.watch, self.heap.leader_epoch
+        if watch.standing(leader_epoch) is Standing.UNKNOWN:
             return False
-        return standing is not Standing.LEADING or (
+        return not watch.may_wait(leader_epoch, self.heap.measure) or (
             watch.state is not None and watch.state.log_start_offset > self.fetch_offset
         )
 
     def position_reached(self) -> int:
         """How far the log is known to be readable for this wait, at least its own position."""
-        watch = self.heap.watch
-        if watch.standing(self.heap.leader_epoch) is not Standing.LEADING:
+        watch, leader_epoch = self.heap.watch, self.heap.leader_epoch
+        is_unknown = watch.standing(leader_epoch) is Standing.UNKNOWN
+        if is_unknown or not watch.may_wait(leader_epoch, self.heap.measure):
             return self.fetch_position
         return max(watch.value(self.heap.measure), self.fetch_position)
 

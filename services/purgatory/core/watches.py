@@ -27,18 +27,26 @@ class Measure(IntEnum):
     POSITION = 1
     # Bytes of log below the last stable offset, as far as they are known.
     STABLE_POSITION = 2
+    # The same two where any replica will do (KIP-392): they were read from a follower, which may lead by now.
+    REPLICA_POSITION = 3
+    REPLICA_STABLE_POSITION = 4
+
+
+_STABLE = (Measure.STABLE_POSITION, Measure.REPLICA_STABLE_POSITION)
 
 
 class Standing(Enum):
-    """How an epoch stands at the logstore that led the partition under it."""
+    """How an epoch stands at the logstore that led the partition under it, or was read there as a follower."""
 
     # Nothing is known yet, or what is known is older than the epoch: whatever is newer will be published.
     UNKNOWN = 0
     LEADING = 1
-    # Another epoch, another leader, or no replica any more: no watermark will ever speak for this epoch again.
-    ENDED = 2
+    # It has a replica under it, and another logstore leads.
+    FOLLOWING = 2
+    # Another epoch, or no replica any more: no watermark will ever speak for this epoch again.
+    ENDED = 3
     # The log directory went offline under this epoch.
-    OFFLINE = 3
+    OFFLINE = 4
 
 
 class Wait:
@@ -158,14 +166,24 @@ class PartitionWatch:
             return Standing.UNKNOWN if older else Standing.ENDED
         if not state.online:
             return Standing.OFFLINE
-        return Standing.LEADING if state.leading else Standing.ENDED
+        return Standing.LEADING if state.leading else Standing.FOLLOWING
+
+    def may_wait(self, leader_epoch: int, measure: Measure) -> bool:
+        """Whether the measure may still move for those who wait under this epoch."""
+        match self.standing(leader_epoch):
+            case Standing.UNKNOWN | Standing.LEADING:
+                return True
+            case Standing.FOLLOWING:
+                return measure in (Measure.REPLICA_POSITION, Measure.REPLICA_STABLE_POSITION)
+            case _:
+                return False
 
     def value(self, measure: Measure) -> int:
         """Where `measure` stands; only asked while the state is known."""
         assert self.state is not None
         if measure is Measure.HIGH_WATERMARK:
             return self.state.high_watermark
-        return self.state.high_watermark_position if measure is Measure.POSITION else self.stable_position
+        return self.stable_position if measure in _STABLE else self.state.high_watermark_position
 
     def drop_empty_heaps(self) -> None:
         self.heaps = {key: heap for key, heap in self.heaps.items() if heap.live}

@@ -14,8 +14,14 @@ from tests.sim.clients.client import Client
 from tests.sim.history import History
 from tests.sim.network import Network
 from tests.sim.scheduler import MS, InvariantViolation, Scheduler
+from tests.sim.topology import TopicShape
 
 TIMEOUT_MS = 5_000
+
+
+def creatable(topic: str, shape: TopicShape) -> CreatableTopic:
+    configs = [CreatableTopicConfig(key, value) for key, value in shape.configs.items()]
+    return CreatableTopic(topic, shape.partitions, shape.replication_factor, [], configs)
 
 
 class Admin(Client):
@@ -26,12 +32,10 @@ class Admin(Client):
         network: Network,
         gateways: list[str],
         history: History,
-        topics: dict[str, int],
-        configs: dict[str, str],
+        topics: dict[str, TopicShape],
     ) -> None:
         super().__init__(name, scheduler, network, gateways, history)
         self._wanted = dict(topics)
-        self._configs = configs
 
     @property
     def is_done(self) -> bool:
@@ -40,8 +44,7 @@ class Admin(Client):
     def work(self) -> None:
         if self.is_done:
             return
-        configs = [CreatableTopicConfig(key, value) for key, value in self._configs.items()]
-        topics = [CreatableTopic(topic, count, 1, [], configs) for topic, count in self._wanted.items()]
+        topics = [creatable(topic, shape) for topic, shape in self._wanted.items()]
         request = CreateTopicsRequest(topics, TIMEOUT_MS)
         self.ask(ApiKey.CREATE_TOPICS, request, 7, CreateTopicsResponse, self._answered)
 

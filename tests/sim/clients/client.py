@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response, encode_request
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages import Request, Response
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -20,6 +21,12 @@ from tests.sim.scheduler import MS, SECOND, Event, InvariantViolation, Scheduler
 FRAME_BYTES_MAX = 1 << 26
 REQUEST_TIMEOUT_US = 12 * SECOND
 METADATA_VERSION = 12
+# Metadata is out of date: the topic is gone, or another one has its name.
+UNKNOWN_TOPIC = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+)
 
 R = TypeVar("R", bound=Response)
 
@@ -43,6 +50,9 @@ class Client(Process):
         self.gateways = gateways
         self.history = history
         self.topic_ids: dict[str, bytes] = {}
+        # By every id that was ever heard of.
+        self.topic_names: dict[bytes, str] = {}
+        self._is_learning = False
         self.leader_epochs: dict[tuple[str, int], int] = {}
         self._end: End | None = None
         self._outstanding: deque[_Outstanding] = deque()
@@ -51,6 +61,7 @@ class Client(Process):
     def boot(self) -> None:
         self._end = None
         self._outstanding.clear()
+        self._is_learning = False
         self.connect()
 
     def work(self) -> None:
@@ -152,17 +163,23 @@ class Client(Process):
 
     def learn_topics(self, topics: list[str], then: Callable[[], None]) -> None:
         """Ask until every topic is known with its id; `then` is not called when the connection ends first."""
+        self._is_learning = True
         request = MetadataRequest([MetadataRequestTopic(bytes(16), topic) for topic in topics], False)
 
         def answered(response: MetadataResponse | None) -> None:
             if response is None:
+                self._is_learning = False
                 return
             for topic in response.topics:
                 if topic.error_code == 0 and topic.name:
+                    if self.topic_ids.get(topic.name, topic.topic_id) != topic.topic_id:
+                        self.topic_is_another(topic.name)
                     self.topic_ids[topic.name] = topic.topic_id
+                    self.topic_names[topic.topic_id] = topic.name
                     for partition in topic.partitions:
                         self.leader_epochs[topic.name, partition.partition_index] = partition.leader_epoch
             if all(topic in self.topic_ids for topic in topics):
+                self._is_learning = False
                 then()
             else:
                 self.meanwhile(100 * MS, "asks for metadata again", again)
@@ -171,3 +188,11 @@ class Client(Process):
             self.ask(ApiKey.METADATA, request, METADATA_VERSION, MetadataResponse, answered)
 
         again()
+
+    def learn_again(self, topics: list[str]) -> None:
+        """Somebody has said that a topic is not what we take it for; once at a time."""
+        if self.is_connected and not self._is_learning:
+            self.learn_topics(topics, lambda: None)
+
+    def topic_is_another(self, topic: str) -> None:
+        """The name stands for another topic than before."""

@@ -16,8 +16,8 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from barnabas.wire.record_batch import HEADER_BYTES, crc_is_valid, decode_payload, iterate_headers
-from tests.sim.clients.client import Client
-from tests.sim.history import History, name
+from tests.sim.clients.client import UNKNOWN_TOPIC, Client
+from tests.sim.history import History
 from tests.sim.network import Network
 from tests.sim.scheduler import MS, InvariantViolation, Scheduler
 
@@ -25,7 +25,11 @@ TOPIC_ID_VERSION = 13
 LIST_OFFSETS_VERSION = 6
 PARTITION_BYTES_MAX = 64 * 1024
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
-SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+SESSION_ERRORS = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
 
 
 @dataclass(slots=True)
@@ -189,9 +193,9 @@ class Consumer(Client):
         if response.error_code:
             raise InvariantViolation(f"{self.name}: a whole fetch failed with {ErrorCode(response.error_code).name}")
         has_failed = False
-        names = {topic_id: topic for topic, topic_id in self.topic_ids.items()}
+        self.history.counts.operations += any(each.records for topic in response.responses for each in topic.partitions)
         for topic in response.responses:
-            topic_name = topic.topic or names[topic.topic_id]
+            topic_name = topic.topic or self.topic_names[topic.topic_id]
             for partition in topic.partitions:
                 if (topic_name, partition.partition_index) not in self.positions:
                     continue  # The answer before this one has told that it begins anew.
@@ -203,34 +207,40 @@ class Consumer(Client):
         return has_failed
 
     def _failed(self, topic: str, partition: PartitionData) -> None:
-        if partition.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            return
         key = (topic, partition.partition_index)
-        history_key = (self.topic_ids[topic], partition.partition_index)
-        if self.history.is_trusted(history_key):
-            raise InvariantViolation(f"{self.name}: {name(history_key)} has no offset {self.positions[key]} any more")
-        del self.positions[key]
+        if partition.error_code in UNKNOWN_TOPIC:
+            self._leave_session()
+            self.learn_again(list(self.topics))
+        elif partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if not self.history.may_jump(*key):
+                raise InvariantViolation(f"{self.name}: {topic}-{key[1]} has no offset {self.positions[key]} any more")
+            del self.positions[key]
+
+    def topic_is_another(self, topic: str) -> None:
+        """It is read from its begin."""
+        for key in [key for key in self.positions if key[0] == topic]:
+            del self.positions[key]
+        self._leave_session()
 
     def _take(self, topic: str, partition: PartitionData) -> None:
         key = (topic, partition.partition_index)
-        history_key = (self.topic_ids[topic], partition.partition_index)
         position = self.positions[key]
         records = partition.records or b""
         for start, header in iterate_headers(records):
             if not crc_is_valid(records, start):
-                raise InvariantViolation(f"{name(history_key)} at {header.base_offset}: a wrong CRC reached a consumer")
+                raise InvariantViolation(f"{topic}-{key[1]} at {header.base_offset}: a wrong CRC reached a consumer")
             batch = records[start + HEADER_BYTES : start + header.size_bytes]
             for record in decode_payload(header, batch):
                 if record.offset < position:
                     continue
                 if record.offset != position:
-                    raise InvariantViolation(f"{name(history_key)}: offset {record.offset} follows {position - 1}")
+                    raise InvariantViolation(f"{topic}-{key[1]}: offset {record.offset} follows {position - 1}")
                 assert record.value is not None
-                self.history.consumed(history_key, record.offset, record.value)
+                self.history.consumed(*key, record.offset, record.value)
                 position += 1
         if self.positions[key] < position > partition.high_watermark:
             raise InvariantViolation(
-                f"{name(history_key)}: offset {position - 1} was read at a high watermark of {partition.high_watermark}"
+                f"{topic}-{key[1]}: offset {position - 1} was read at a high watermark of {partition.high_watermark}"
             )
         self.positions[key] = position
         self.high_watermarks[key] = partition.high_watermark

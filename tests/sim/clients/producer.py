@@ -16,8 +16,8 @@ from barnabas.wire.messages.list_offsets import (
 )
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from barnabas.wire.record_batch import Record, build_batch
-from tests.sim.clients.client import Client
-from tests.sim.history import History, name
+from tests.sim.clients.client import UNKNOWN_TOPIC, Client
+from tests.sim.history import History
 from tests.sim.network import Network
 from tests.sim.scheduler import MS, InvariantViolation, Scheduler
 
@@ -39,6 +39,7 @@ REPEATABLE = (
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -162,7 +163,7 @@ class Producer(Client):
         key = (topic, partition)
         batch = Batch(topic, partition, values)
         for value in values:
-            self.history.sending((self.topic_ids[topic], partition), value)
+            self.history.sending(topic, partition, value)
         if self.behaviour.idempotent:
             batch.sequence = self._next_sequence.get(key, 0)
             self._next_sequence[key] = batch.sequence + len(values)
@@ -210,16 +211,16 @@ class Producer(Client):
 
     def _ask_for_end_behind(self, batch: Batch) -> None:
         """Another request right behind the produce, on the same connection: it has to see what that has committed."""
-        partition = (self.topic_ids[batch.topic], batch.partition)
         asked = ListOffsetsTopic(batch.topic, [ListOffsetsPartition(batch.partition, -1, LATEST_TIMESTAMP)])
 
         def answered(response: ListOffsetsResponse | None) -> None:
             if response is None or response.topics[0].partitions[0].error_code:
                 return
             end = response.topics[0].partitions[0].offset
-            if 0 <= end <= batch.acked_offset and self.history.is_trusted(partition):
+            if 0 <= end <= batch.acked_offset and not self.history.may_jump(batch.topic, batch.partition):
                 raise InvariantViolation(
-                    f"{self.name}: {name(partition)} ends at {end} for a request behind offset {batch.acked_offset}"
+                    f"{self.name}: {batch.topic}-{batch.partition} ends at {end} for a request behind offset "
+                    f"{batch.acked_offset}"
                 )
 
         self.ask(
@@ -232,19 +233,21 @@ class Producer(Client):
 
     def _answered(self, batch: Batch, response: ProduceResponse | None) -> None:
         batch.in_flight = False
-        partition = (self.topic_ids[batch.topic], batch.partition)
         if response is None:
             self._unknown(batch)
             return
+        self.history.counts.operations += 1
         answer = response.responses[0].partition_responses[0]
         code = ErrorCode(answer.error_code)
         if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             for index, value in enumerate(batch.values):
                 offset = answer.base_offset + index if answer.base_offset >= 0 else -1
-                self.history.acknowledged(partition, offset, value, self.behaviour.acks)
+                self.history.acknowledged(batch.topic, batch.partition, offset, value, self.behaviour.acks)
             batch.acked_offset = answer.base_offset
             self._settled(batch)
         elif self.behaviour.idempotent and code in REPEATABLE:
+            if code in UNKNOWN_TOPIC:
+                self.learn_again(list(self.topics))
             if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 self._check_sequence(batch)
             self._unknown(batch)
@@ -253,6 +256,8 @@ class Producer(Client):
                 self.history.certainly_refused(value, f"the producer was told {code.name}")
             self._settled(batch)
         else:
+            if code in UNKNOWN_TOPIC:
+                self.learn_again(list(self.topics))
             self._unknown(batch)
 
     def _check_sequence(self, batch: Batch) -> None:

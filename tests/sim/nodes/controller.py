@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from typing import assert_never
 
 from barnabas.cluster.keys import ControllerRegistration, Role
-from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.cluster.messages import AlterPartitionRequest, AlterPartitionResponse, ControlRequest, ControlResponse
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from services.controller.core.controller import Controller
 from services.controller.core.effects import (
@@ -22,20 +23,28 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
+from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
 from tests.sim.links import Link
 from tests.sim.network import End
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.registrar import Registrar
-from tests.sim.process import Process
+from tests.sim.process import CrashPoint, Process
 from tests.sim.protocols import CONTROL, Call, Return, Subscribe
 from tests.sim.scheduler import Event
 
 DEFAULT_PARTITIONS = 2
+DEFAULT_REPLICATION_FACTOR = 3
+LEADER_IMBALANCE_CHECK_MS = 10_000
 
 
 class ControllerNode(Process):
+    """`isr_answered` sees every answer to AlterPartition before it leaves."""
+
     core: Controller | None = None
+    isr_answered: Callable[[AlterPartitionRequest, AlterPartitionResponse], None] = staticmethod(
+        lambda request, response: None
+    )
 
     @property
     def is_active(self) -> bool:
@@ -48,15 +57,17 @@ class ControllerNode(Process):
         self.core = Controller(
             keys=self._etcd.keys,
             registration=record,
-            defaults=TopicDefaults(DEFAULT_PARTITIONS, 1),
+            defaults=TopicDefaults(DEFAULT_PARTITIONS, DEFAULT_REPLICATION_FACTOR),
             new_topic_id=lambda: random.randbytes(16),
             new_cluster_id=lambda: urlsafe_b64encode(random.randbytes(16)).decode().rstrip("="),
             wall_ms=lambda: self.wall_ms,
+            settings=ElectionSettings(leader_imbalance_check_interval_ms=LEADER_IMBALANCE_CHECK_MS),
         )
         self._links: dict[tuple[int, int], Link] = {}
         self._ends: dict[int, End] = {}
         # The connection and the caller's own id of each request.
         self._calls: dict[int, tuple[End, int]] = {}
+        self._isr_requests: dict[int, AlterPartitionRequest] = {}
         self._last_id = 0
         self._timer: Event | None = None
         self.network.listen(f"{self.name}:ops", self, self._accept)
@@ -114,9 +125,13 @@ class ControllerNode(Process):
                     self._ends.pop(effect.subscriber_id).close("not active")
             case Respond():
                 end, call_id = self._calls.pop(effect.request_id)
+                asked = self._isr_requests.pop(effect.request_id, None)
+                if asked is not None and isinstance(effect.response, AlterPartitionResponse):
+                    self.isr_answered(asked, effect.response)
                 end.send(Return(call_id, effect.response))
             case Reject():
                 end, call_id = self._calls.pop(effect.request_id)
+                self._isr_requests.pop(effect.request_id, None)
                 end.send(Return(call_id, None, effect.untouched))
             case ActiveChanged():
                 word = "active" if effect.active else "standby"
@@ -128,6 +143,8 @@ class ControllerNode(Process):
         txn_id = effect.txn_id
 
         def result(outcome: TxnResult) -> None:
+            if self.reached(CrashPoint.TXN_ANSWERED):
+                return
             self._do(self.running.on_txn_result(txn_id, outcome, self.now_ms))
 
         self._etcd.txn(
@@ -192,6 +209,8 @@ class ControllerNode(Process):
     def call(self, end: End, call: Call) -> None:
         self._last_id += 1
         self._calls[self._last_id] = (end, call.call_id)
+        if isinstance(call.request, AlterPartitionRequest):
+            self._isr_requests[self._last_id] = call.request
         self._do(self.running.on_request(self._last_id, call.request, self.now_ms))
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from barnabas.cluster.keys import ClusterRecord, Keys, decode_record
-from barnabas.ports.etcd import EtcdRefused, Get, Snapshot, Txn, TxnResult, WatchBatch
-from tests.sim.etcd_model import EtcdModel, ModelWatch
+from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Get, Snapshot, Txn, TxnResult, WatchBatch
+from tests.sim.etcd_model import EtcdModel, Fate, ModelWatch
 from tests.sim.network import End, Network
 from tests.sim.process import Process
 from tests.sim.protocols import ETCD
 from tests.sim.scheduler import MS, Event, Scheduler
+from tests.sim.weather import Hit, unnoticed
 
 ADDRESS = "etcd:2379"
 REQUEST_TIMEOUT_US = 3_000 * MS
 RETRY_US = 50 * MS
 LEASE_CHECK_US = 500 * MS
+# Watches and answers are streams of their own: neither waits for the other.
+WATCH_US_MAX = 300
+
+
+Result = TxnResult | EtcdRefused | AmbiguousResult | int
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,7 +45,7 @@ class Request:
 @dataclass(slots=True, frozen=True)
 class Answer:
     request_id: int
-    result: TxnResult | EtcdRefused | int
+    result: Result
 
     def __str__(self) -> str:
         result = self.result
@@ -68,16 +75,28 @@ class Changed:
 
 
 class EtcdNode(Process):
-    """What it has answered survives everything that happens to it here."""
+    """What it has answered survives everything that happens to it here. `changed` is called before anybody is told."""
 
     def __init__(self, scheduler: Scheduler, network: Network) -> None:
         super().__init__("etcd", scheduler, network)
-        self.model = EtcdModel()
+        self.changed: Callable[[EtcdModel], None] = lambda model: None
+        # Called with the name of whoever has sent a Txn, and the revision before.
+        self.wrote: Callable[[str, Txn, int], None] = lambda writer, txn, revision: None
+        # What becomes of the next Txns that write, and who is told of it.
+        self.fates: deque[tuple[Fate, Hit]] = deque()
+        self.model = EtcdModel(self._fate_of)
+        self.watch_lag_us: Callable[[], int] | None = None
+        self.is_leaderless = False
+        self._hit_by_leader_loss: Hit = unnoticed
+        # What has been asked since.
+        self._waiting: list[tuple[_Session, Request | Watch]] = []
         self._sessions: dict[int, _Session] = {}
         self._last_session_id = 0
 
     def boot(self) -> None:
         self._sessions.clear()
+        self._waiting.clear()
+        self.model.renew_all(self.now_ms)
         self.network.listen(ADDRESS, self, self._accept)
         self._expire_leases()
 
@@ -89,16 +108,31 @@ class EtcdNode(Process):
     def session_closed(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
 
-    def perform(self, operation: Txn | tuple[str, int]) -> TxnResult | EtcdRefused | int:
-        result: TxnResult | EtcdRefused | int
+    def _fate_of(self, txn: Txn) -> Fate:
+        if not self.fates or all(isinstance(each, Get) for each in txn.success):
+            return Fate.ANSWERED
+        fate, hit = self.fates.popleft()
+        hit()
+        return fate
+
+    def take(self, session: _Session, message: Request | Watch) -> None:
+        """Without a leader everything waits; whoever asked may have given up when there is one again."""
+        if self.is_leaderless:
+            self._hit_by_leader_loss()
+            self._waiting.append((session, message))
+        else:
+            session.perform(message)
+
+    def perform(self, operation: Txn | tuple[str, int]) -> Result:
+        result: Result
         model = self.model
         model.advance(self.now_ms)
         match operation:
             case Txn():
                 try:
                     result = model.txn(operation)
-                except EtcdRefused as refused:
-                    result = refused
+                except (EtcdRefused, AmbiguousResult) as unhappy:
+                    result = unhappy
             case ("grant", ttl_ms):
                 result = model.grant(ttl_ms)
             case ("keep alive", lease):
@@ -110,6 +144,31 @@ class EtcdNode(Process):
                 raise AssertionError(operation)
         self.publish()
         return result
+
+    # --- what goes wrong ---------------------------------------------------------------------------------------------
+
+    def lose_leader(self, hit: Hit) -> None:
+        """Nothing is answered, and no lease ends, until there is one again; `hit` is called for what has to wait."""
+        self.is_leaderless = True
+        self._hit_by_leader_loss = hit
+
+    def elect_leader(self) -> None:
+        """It gives every lease its whole TTL once more, and finds what was proposed meanwhile, or a part of it."""
+        if not self.is_leaderless:
+            return
+        self.is_leaderless = False
+        self.model.renew_all(self.now_ms)
+        waiting, self._waiting = self._waiting, []
+        for session, message in waiting if self.alive else ():
+            if session.is_open:
+                session.perform(message)
+            elif isinstance(message, Request) and self.scheduler.random.random() < 0.5:
+                self.perform(message.operation)
+
+    def heal(self) -> None:
+        self.fates.clear()
+        self.watch_lag_us = None
+        self.elect_leader()
 
     def end_a_lease(self) -> bool:
         """Some member's registration goes though it renews in time, as after a clock's jump at etcd."""
@@ -127,12 +186,14 @@ class EtcdNode(Process):
         return True
 
     def publish(self) -> None:
+        self.changed(self.model)
         for session in list(self._sessions.values()):
             session.publish()
 
     def _expire_leases(self) -> None:
         self.after(LEASE_CHECK_US, "looks for expired leases", self._expire_leases)
-        self.model.advance(self.now_ms)
+        if not self.is_leaderless:
+            self.model.advance(self.now_ms)
         self.publish()
 
 
@@ -144,23 +205,42 @@ class _Session:
         self._session_id = session_id
         self._end = end
         self._watches: dict[int, ModelWatch] = {}
+        self._is_telling = False
+        self.is_open = True
 
     def on_message(self, message: Request | Watch) -> None:
+        self._node.take(self, message)
+
+    def perform(self, message: Request | Watch) -> None:
         match message:
             case Request():
-                self._end.send(Answer(message.request_id, self._node.perform(message.operation)))
+                revision_before = self._node.model.revision
+                answer = self._node.perform(message.operation)
+                if isinstance(message.operation, Txn):
+                    self._node.wrote(self._end.other.process.name, message.operation, revision_before)
+                self._end.send(Answer(message.request_id, answer))
             case Watch(watch_id, prefix, revision):
-                watch = self._watches[watch_id] = self._node.model.watch(prefix)
-                if revision >= 0:
-                    watch._revision = revision
-                self.publish()
+                after_revision = None if revision < 0 else revision
+                self._watches[watch_id] = self._node.model.watch(prefix, after_revision)
+                self._node.publish()
 
     def publish(self) -> None:
+        """Soon, in its own time."""
+        if not self._is_telling and any(watch.is_behind for watch in self._watches.values()):
+            self._is_telling = True
+            lag_us = self._node.scheduler.below(WATCH_US_MAX)
+            if self._node.watch_lag_us is not None:
+                lag_us += self._node.watch_lag_us()
+            self._node.after(lag_us, "tells those who watch", self._tell)
+
+    def _tell(self) -> None:
+        self._is_telling = False
         for watch_id, watch in self._watches.items():
             for change in watch.take():
                 self._end.send(Changed(watch_id, change))
 
     def on_closed(self, reason: str) -> None:
+        self.is_open = False
         self._node.session_closed(self._session_id)
 
 
@@ -272,7 +352,10 @@ class EtcdClient:
                 if pending is not None:
                     assert pending.timer is not None
                     pending.timer.cancelled = True
-                    pending.done(result)
+                    if isinstance(result, AmbiguousResult):
+                        self._no_answer(pending)
+                    else:
+                        pending.done(result)
             case Changed(watch_id, change):
                 following = self._watches[watch_id]
                 following.revision = change.revision
@@ -284,11 +367,14 @@ class EtcdClient:
         for pending in lost.values():
             assert pending.timer is not None
             pending.timer.cancelled = True
-            if pending.lost is not None:
-                pending.lost()
-            else:
-                self.process.after(RETRY_US, "asks etcd again", lambda pending=pending: self._ask(pending))  # type: ignore[misc]
+            self._no_answer(pending)
         self.process.after(RETRY_US, "connects to etcd again", self._reconnect)
+
+    def _no_answer(self, pending: _Pending) -> None:
+        if pending.lost is not None:
+            pending.lost()
+        else:
+            self.process.after(RETRY_US, "asks etcd again", lambda: self._ask(pending))
 
     def _reconnect(self) -> None:
         self._connected()

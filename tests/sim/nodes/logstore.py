@@ -3,65 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from barnabas.channel.messages import (
-    ExchangeRequest,
-    ReadRequest,
-    ReplicateRequest,
-    ReplicateResponse,
-    WatchRequest,
-)
-from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.keys import LogstoreRegistration, Role
-from barnabas.cluster.messages import AlterPartitionResponse, ControlRequest, ControlResponse, MembershipResponse
+from barnabas.cluster.messages import (
+    AlterPartitionResponse,
+    ControlledShutdownRequest,
+    ControlRequest,
+    ControlResponse,
+    MembershipResponse,
+)
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
-from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutgoing
+from services.logstore.core.replication.outbox import ReplicationOutgoing
+from services.logstore.core.replication.replication import ReplicationConfig
 from services.logstore.core.storage.compaction.orders import PassOutcome
-from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect, execute
+from services.logstore.core.storage.effects import (
+    FlushEffect,
+    StorageEffect,
+    TruncateEffect,
+    WriteEffect,
+    execute,
+)
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from tests.sim.disk_model import DiskModel
-from tests.sim.links import Link
+from tests.sim.fencing import CommandFence
 from tests.sim.network import End, Network
 from tests.sim.nodes.cleaner import CleanerNode
+from tests.sim.nodes.disk_watcher import DiskWatcher
 from tests.sim.nodes.etcd import EtcdClient
+from tests.sim.nodes.logstore_streams import ControlSession, DataStream, LeaderStream
 from tests.sim.nodes.membership import Membership
 from tests.sim.nodes.registrar import Registrar
-from tests.sim.process import Process
-from tests.sim.protocols import REPLICATE
+from tests.sim.process import CrashPoint, Process
+from tests.sim.replica_logs import Batch
 from tests.sim.scheduler import MS, Scheduler
 
 DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
+HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
+RESTART_US_MAX = 3_000 * MS
 
 
 class LogstoreNode(Process):
-    """`turned` is called after every turn, `opened` after a start, `flushed` when a flush has reached an offset."""
+    """`turned` is called after every turn, `opened` after a start."""
 
-    def __init__(self, node_id: int, scheduler: Scheduler, network: Network) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        scheduler: Scheduler,
+        network: Network,
+        disk_watcher: DiskWatcher,
+        replica_lag_ms_max: int,
+    ) -> None:
         super().__init__(f"logstore-{node_id}", scheduler, network)
         self.node_id = node_id
-        self.disk = DiskModel()
+        self._disk_watcher = disk_watcher
+        self._replication = ReplicationConfig(replica_lag_ms_max)
+        self.disk = DiskModel(chance=scheduler.random)
+        # How much longer the disk takes for the next effect.
+        self.disk_stall_us: Callable[[], int] | None = None
+        self._crash: Callable[[], None] = self.kill
         self.core: LogstoreCore | None = None
         self.turned: Callable[[LogstoreNode], None] = lambda node: None
         self.opened: Callable[[LogstoreNode], None] = lambda node: None
-        self.flushed: Callable[[Partition, int], None] = lambda partition, offset: None
-        # What a write that has been carried out has put into each log: offsets below it are in the page cache.
-        self.written: dict[PartitionLog, int] = {}
         self.passes = 0
         """Logs cleaned, so far."""
         self.is_stopping = False
+        self._has_handed_over = False
         self._is_closing = False
+        self._shutdown_call_id = 0
+        self._broker_epoch: int | None = None
         self._boots = 0
         self._ends: dict[int, End] = {}
         self._last_stream_id = 0
         self._last_call_id = 0
-        self._links: dict[int, _LeaderLink] = {}
+        self._links: dict[int, LeaderStream] = {}
 
     @property
     def partitions(self) -> list[Partition]:
@@ -72,10 +94,16 @@ class LogstoreNode(Process):
 
     def boot(self) -> None:
         self.etcd = EtcdClient(self)
-        self.membership = Membership(self, self.etcd, Role.LOGSTORE, str(self.node_id), None, self._partition_altered)
+        self.membership = Membership(self, self.etcd, Role.LOGSTORE, str(self.node_id), None, self._answered)
         self.etcd.when_present(self.etcd.keys.cluster, self._open)
 
     def _open(self, cluster_record: bytes) -> None:
+        try:
+            self._open_logs(cluster_record)
+        except DiskError as error:
+            self._give_up(str(error))
+
+    def _open_logs(self, cluster_record: bytes) -> None:
         cluster_id = self.etcd.cluster_id_of(cluster_record)
         random = self.scheduler.random
         directory = LogDirectory.open(
@@ -89,10 +117,13 @@ class LogstoreNode(Process):
         )
         assert isinstance(directory, LogDirectory), directory
         loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
-        config = LogstoreConfig(self.node_id, cluster_id, cleaner_backoff_ms=CLEANER_BACKOFF_MS)
+        config = LogstoreConfig(
+            self.node_id, cluster_id, cleaner_backoff_ms=CLEANER_BACKOFF_MS, replication=self._replication
+        )
         self._cleaner = CleanerNode(self)
         self.core = LogstoreCore(config, [directory], loaded, CODECS)
-        self.written = {opened.opened.log: opened.opened.log.log_end_offset for opened in loaded}
+        self._fence = CommandFence(self.name)
+        self._disk_watcher.opened(self)
         self.opened(self)
         self.network.listen(f"{self.name}:control", self, self._accept_control)
         self._tick()
@@ -107,7 +138,7 @@ class LogstoreNode(Process):
                 f"{self.name}:data",
                 f"{self.name}:control",
                 boot_id=f"boot-{self._boots}",
-                may_lack_records=not (directory.was_shut_down_cleanly or directory.page_cache_survived),
+                may_lack_records=directory.may_lack_records,
             ),
             on_registered=self._registered,
         )
@@ -119,17 +150,33 @@ class LogstoreNode(Process):
 
     def _registered(self, broker_epoch: int) -> None:
         if self.core is not None:
+            self._broker_epoch = broker_epoch
             self.core.on_registered(broker_epoch)
             self.network.listen(f"{self.name}:data", self, self._accept)
             self.turn_soon()
 
     def terminate(self) -> None:
-        """SIGTERM: appends are refused, what is begun is finished, everything is flushed, then it leaves."""
+        """SIGTERM: others are to lead; then appends are refused, what is begun is finished, everything is flushed, and
+        it leaves.
+        """
         assert self.core is not None
         self.scheduler.note(f"{self.name} is told to stop")
         self.is_stopping = True
-        self.core.begin_stopping()
-        self.turn_soon()
+        if self._broker_epoch is None:
+            self._begin_stopping()
+            return
+        self._last_call_id += 1
+        self._shutdown_call_id = self._last_call_id
+        request = ControlledShutdownRequest(self.node_id, self._broker_epoch)
+        self.membership.call(self._last_call_id, request, HAND_OVER_MS_MAX)
+        self.after(HAND_OVER_MS_MAX * MS, "hands over no longer", self._begin_stopping)
+
+    def _begin_stopping(self) -> None:
+        if not self._has_handed_over:
+            self._has_handed_over = True
+            assert self.core is not None
+            self.core.begin_stopping()
+            self.turn_soon()
 
     def _stop_when_idle(self, core: LogstoreCore) -> None:
         if not core.is_idle:
@@ -142,30 +189,59 @@ class LogstoreNode(Process):
         core.shut_down()
         self.kill()
 
+    def interrupt_after(self, changes: int, crash: Callable[[], None]) -> None:
+        """So many more changes of its disk go well, in this life or the next one; the one after that is done in part or
+        not at all, and `crash` ends the process, or its machine."""
+        self.disk.interrupt_after, self._crash = changes, crash
+
+    def interrupted(self) -> None:
+        self._crash()
+        assert not self.alive, "nobody goes on from the midst of something"
+
+    def _give_up(self, why: str) -> None:
+        """Its only log directory is offline: it ends, and whoever watches over services starts it again.
+
+        What a failed flush has marked clean need not be in the page cache any more by then.
+        """
+        self.scheduler.note(f"{self.name} gives up: {why}")
+        self.kill()
+        self.disk.drop_clean_pages()
+        delay_us = RESTART_US_MAX // 10 + self.scheduler.below(RESTART_US_MAX)
+        self.scheduler.plan(delay_us, f"{self.name} is started again", lambda: None if self.alive else self.start())
+
     def died(self) -> None:
         self.core = None
-        self.is_stopping = self._is_closing = False
+        self.is_stopping = self._has_handed_over = self._is_closing = False
+        self._shutdown_call_id = 0
+        self._broker_epoch = None
         self._ends.clear()
         self._links.clear()
 
     def lose_power(self) -> None:
         """The machine stops: what was not flushed is at the mercy of chance."""
-        self.kill()
+        self.vanish()
         self._boots += 1
         self.disk.lose_power(self.scheduler.random)
 
     # --- streams -----------------------------------------------------------------------------------------------------
 
-    def _accept(self, end: End) -> _DataStream:
+    def _accept(self, end: End) -> DataStream:
         self._last_stream_id += 1
         self._ends[self._last_stream_id] = end
-        return _DataStream(self, self._last_stream_id)
+        return DataStream(self, self._last_stream_id)
 
-    def _accept_control(self, end: End) -> _ControlSession:
+    def _accept_control(self, end: End) -> ControlSession:
         self._last_stream_id += 1
         self._ends[self._last_stream_id] = end
         end.send(ControlResponse(0, 0, heartbeat=1))
-        return _ControlSession(self, self._last_stream_id)
+        return ControlSession(self, self._last_stream_id)
+
+    def command(self, session_id: int, command: ControlRequest) -> None:
+        """Of a controller."""
+        assert self.core is not None
+        self._fence.received(session_id, command, self.core._replicas.broker_epoch)
+        self.core.on_control(session_id, command)
+        self.turn_soon()
 
     def refuse(self, call_id: int) -> None:
         """A call that the core does not take."""
@@ -185,8 +261,13 @@ class LogstoreNode(Process):
         if core is None:
             return
         core.step(self.now_ms, self.wall_ms)
+        if core.all_directories_offline:
+            self._give_up("every log directory is offline")
+            return
         self._carry_out(core.take_effects())
         outgoing = core.take_outgoing()
+        for session_id, answer in outgoing.controls:
+            self._fence.answered(session_id, answer, core._replicas.broker_epoch)
         streams = (
             *outgoing.exchanges,
             *outgoing.reads,
@@ -199,6 +280,8 @@ class LogstoreNode(Process):
             if end is not None:
                 end.send(message)
         self._replicate(outgoing.replication)
+        if not self.alive:
+            return
         for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):
             end = self._ends.get(stream_id)
             if end is not None:
@@ -210,7 +293,7 @@ class LogstoreNode(Process):
         self.turned(self)
         if core.has_work:
             self.turn_soon()
-        elif self.is_stopping:
+        elif self._has_handed_over:
             self._stop_when_idle(core)
 
     def _replicate(self, outgoing: ReplicationOutgoing) -> None:
@@ -221,17 +304,22 @@ class LogstoreNode(Process):
                     del self._links[leader_id]
             for wanted in outgoing.links:
                 if wanted.leader.node_id not in self._links:
-                    self._links[wanted.leader.node_id] = _LeaderLink(self, wanted)
+                    self._links[wanted.leader.node_id] = LeaderStream(self, wanted)
         for leader_id, request in outgoing.requests:
             if leader_id in self._links:
                 self._links[leader_id].send(request)
         if outgoing.alter_partition is not None:
             self._last_call_id += 1
             self.membership.call(self._last_call_id, outgoing.alter_partition, ALTER_PARTITION_TIMEOUT_MS)
+            if self.reached(CrashPoint.ALTER_PARTITION_SENT):
+                return
         for problem in outgoing.problems:
             self.scheduler.note(f"{self.name} can't follow: {problem}")
 
-    def _partition_altered(self, call_id: int, answer: MembershipResponse | None) -> None:
+    def _answered(self, call_id: int, answer: MembershipResponse | None) -> None:
+        if call_id == self._shutdown_call_id:
+            self._begin_stopping()
+            return
         assert answer is None or isinstance(answer, AlterPartitionResponse)
         if self.core is not None:
             self.core.on_alter_partition(answer)
@@ -248,109 +336,69 @@ class LogstoreNode(Process):
     def _carry_out(self, effects: list[StorageEffect]) -> None:
         """Each effect is carried out by some worker, some time later; they overtake each other."""
         for effect in effects:
-            delay_us = self.scheduler.random.randrange(10, 400)
+            delay_us = 10 + self.scheduler.below(390)
             if self.scheduler.random.random() < 0.02:
-                delay_us += self.scheduler.random.randrange(30 * MS)
-            self.after(delay_us, f"does {_described(effect)}", lambda effect=effect: self._execute(effect))  # type: ignore[misc]
+                delay_us += self.scheduler.below(30 * MS)
+            if self.disk_stall_us is not None:
+                delay_us += self.disk_stall_us()
+            self.after(delay_us, partial(_told, "does", effect), partial(self._execute, effect))
 
     def _execute(self, effect: StorageEffect) -> None:
         outcome: bytes | DiskError
+        written = self._begins(effect) if isinstance(effect, WriteEffect) else None
         try:
             outcome = execute(self.disk, effect)
         except DiskError as error:
             outcome = error
+            self._disk_watcher.failed(written or [])
         else:
-            self._note(effect)
-        delay_us = self.scheduler.random.randrange(5, 100)
-        self.after(delay_us, f"has done {_described(effect)}", lambda: self._report(effect, outcome))
+            self._note(effect, written)
+            if self.crash_points and self._dies_after(effect):
+                return
+        delay_us = 5 + self.scheduler.below(95)
+        self.after(delay_us, partial(_told, "has done", effect), partial(self._report, effect, outcome))
 
-    def _note(self, effect: StorageEffect) -> None:
+    def _begins(self, effect: WriteEffect) -> list[Batch] | None:
+        partition = self._partition_of(effect.log)
+        if partition is None:
+            return None
+        return self._disk_watcher.writing(self, partition, b"".join(map(bytes, effect.buffers)))
+
+    def _dies_after(self, effect: StorageEffect) -> bool:
         match effect:
-            case WriteEffect(log=log, end_offset=end_offset):
-                self.written[log] = max(self.written.get(log, 0), end_offset)
-                if effect.flush is not None:
-                    self._note(effect.flush)
+            case WriteEffect():
+                return self.reached(CrashPoint.WRITTEN)
+            case TruncateEffect():
+                return self.reached(CrashPoint.TRUNCATED)
+            case _:
+                return False
+
+    def _note(self, effect: StorageEffect, written: list[Batch] | None) -> None:
+        match effect:
+            case WriteEffect(log=log, flush=flush):
+                partition = self._partition_of(log)
+                if partition is not None and written is not None:
+                    self._disk_watcher.wrote(self, partition, written)
+                if flush is not None:
+                    self._note(flush, None)
             case FlushEffect(log=log, upto_offset=upto_offset):
-                for partition in self.partitions:
-                    if partition.log is log:
-                        self.flushed(partition, upto_offset)
+                partition = self._partition_of(log)
+                if partition is not None:
+                    self._disk_watcher.flushed(self, partition, upto_offset)
+            case TruncateEffect(log=log, opened=opened):
+                partition = self._partition_of(log)
+                if partition is not None and opened is not None:
+                    begins_anew = opened.segments.byte_count == 0
+                    self._disk_watcher.cut(self, partition, opened.next_offset, begins_anew=begins_anew)
+
+    def _partition_of(self, log: PartitionLog) -> Partition | None:
+        """Nobody's, once the topic is gone."""
+        return next((partition for partition in self.partitions if partition.log is log), None)
 
     def _report(self, effect: StorageEffect, outcome: bytes | DiskError) -> None:
         assert self.core is not None
         self.core.on_io_done(effect, outcome)
         self.turn_soon()
-
-
-class _LeaderLink(Link):
-    """The stream to one life of a leader."""
-
-    def __init__(self, node: LogstoreNode, wanted: LeaderLink) -> None:
-        self.wanted = wanted
-        self._node = node
-        super().__init__(
-            node,
-            REPLICATE,
-            wanted.leader.data_address,
-            hello=ReplicateRequest(hello=wanted.hello),
-            on_up=self._say,
-            on_message=self._say,
-            on_down=self._down,
-        )
-
-    def _say(self, response: ReplicateResponse) -> None:
-        assert self._node.core is not None
-        self._node.core.on_leader_response(self.wanted.leader.node_id, response)
-        self._node.turn_soon()
-
-    def _down(self, reason: str) -> None:
-        if self._node.core is not None:
-            self._node.core.on_leader_lost(self.wanted.leader.node_id)
-            self._node.turn_soon()
-
-
-class _DataStream:
-    """Exchange, Read, Watch, Replicate, or one call of Administration: which one, its messages tell."""
-
-    def __init__(self, node: LogstoreNode, stream_id: int) -> None:
-        self._node = node
-        self._stream_id = stream_id
-
-    def on_message(
-        self, message: ExchangeRequest | ReadRequest | WatchRequest | ReplicateRequest | AdministrationRequest
-    ) -> None:
-        core = self._node.core
-        assert core is not None
-        match message:
-            case ReplicateRequest():
-                core.on_replicate(self._stream_id, message)
-            case ExchangeRequest():
-                core.on_exchange(self._stream_id, message)
-            case ReadRequest():
-                core.on_read(self._stream_id, message)
-            case WatchRequest():
-                core.on_watch(self._stream_id, message)
-            case _:
-                if not core.on_administration(self._stream_id, message):
-                    self._node.refuse(self._stream_id)
-        self._node.turn_soon()
-
-    def on_closed(self, reason: str) -> None:
-        self._node.stream_closed(self._stream_id)
-
-
-class _ControlSession:
-    def __init__(self, node: LogstoreNode, session_id: int) -> None:
-        self._node = node
-        self._session_id = session_id
-
-    def on_message(self, message: ControlRequest) -> None:
-        if not message.heartbeat:
-            assert self._node.core is not None
-            self._node.core.on_control(self._session_id, message)
-            self._node.turn_soon()
-
-    def on_closed(self, reason: str) -> None:
-        self._node.stream_closed(self._session_id)
 
 
 def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
@@ -360,11 +408,11 @@ def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
     return opened.topic_id is not None
 
 
-def _described(effect: StorageEffect) -> str:
+def _told(word: str, effect: StorageEffect) -> str:
     match effect:
         case WriteEffect():
-            return f"a write of {effect.byte_count} bytes to {effect.log.directory} up to {effect.end_offset}"
+            return f"{word} a write of {effect.byte_count} bytes to {effect.log.directory} up to {effect.end_offset}"
         case FlushEffect():
-            return f"a flush of {effect.log.directory} up to {effect.upto_offset}"
+            return f"{word} a flush of {effect.log.directory} up to {effect.upto_offset}"
         case _:
-            return type(effect).__name__
+            return f"{word} {type(effect).__name__}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli import local_cluster, processes
+from barnabas.cli import local_cluster, ports, processes
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local_cluster import ClusterError, LocalCluster, sole_command
 from barnabas.cli.services import Role, Service
@@ -54,8 +54,6 @@ class Fake:
 
 
 def wait_until_listening(cluster: LocalCluster) -> str | None:
-    from barnabas.cli import ports
-
     waiting = [service.name for service in cluster.services if not ports.accepts(service.ports["data"])]
     return f"{waiting} do not listen" if waiting else None
 
@@ -116,6 +114,13 @@ def test_a_port_in_use_is_named_with_its_holder_and_nothing_is_started(fake: Fak
         with pytest.raises(ClusterError, match=rf"port {port}, for gateway, is in use by pid {os.getpid()} \("):
             fake.start()
     assert [service.name for service in fake.services if fake.cluster.is_alive(service)] == []
+
+
+def test_a_port_that_somebody_killed_still_holds_is_waited_for(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([False, False])
+    monkeypatch.setattr(ports, "is_free", lambda port: next(answers, True))
+    assert fake.start() == list(Role)
+    assert next(answers, None) is None
 
 
 def test_a_service_that_dies_is_named_with_its_last_words(fake: Fake) -> None:

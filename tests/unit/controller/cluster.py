@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import (
@@ -14,6 +15,7 @@ from barnabas.cluster.keys import (
     PurgatoryRegistration,
     Registration,
     Role,
+    decode_registration,
     encode_registration,
 )
 from barnabas.cluster.messages import (
@@ -35,10 +37,11 @@ from barnabas.cluster.messages import (
     MembershipResponse,
     NewPartitions,
     NewTopic,
+    PartitionError,
     PartitionMetadata,
     TopicReference,
 )
-from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, Put, Snapshot, Txn, WatchBatch
+from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, Get, Put, Snapshot, Txn, WatchBatch
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.controller import Controller
 from services.controller.core.effects import (
@@ -79,6 +82,23 @@ class FakeLogstore:
         self.deleted: set[tuple[bytes, int]] = set()
         self.unanswered: deque[ControlRequest] = deque()
         self.error_code = ErrorCode.NONE
+        # Lay in a log directory that has failed, or in one that has no room for them.
+        self.without_disk: set[tuple[bytes, int]] = set()
+        # Of which it knows a later leader epoch than it is told.
+        self.ahead: set[tuple[bytes, int]] = set()
+
+    def answer(self, request: ControlRequest) -> ControlResponse:
+        """With the errors of the partitions that a LeaderAndIsr names."""
+        topics = [] if request.leader_and_isr is None else request.leader_and_isr.topics
+        failed = []
+        for topic in topics:
+            for partition in topic.partitions:
+                key = (topic.topic_id, partition.partition)
+                if key in self.without_disk:
+                    failed.append(PartitionError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
+                elif key in self.ahead:
+                    failed.append(PartitionError(*key, ErrorCode.STALE_CONTROLLER_EPOCH))
+        return ControlResponse(request.sequence, self.error_code, failed)
 
     def take(self, request: ControlRequest) -> None:
         self.requests.append(request)
@@ -259,6 +279,17 @@ class Cluster:
         self.logstores[node_id] = FakeLogstore(node_id, lease, epoch)
         return self.logstores[node_id]
 
+    def fail_directory(self, node_id: int, *partitions: tuple[bytes, int]) -> None:
+        """One of its log directories goes offline, and these lay in it; its registration says so, and stays."""
+        logstore = self.logstores[node_id]
+        logstore.without_disk.update(partitions)
+        (found,) = self.etcd.get(Get(KEYS.registration(Role.LOGSTORE, str(node_id))))
+        registration = decode_registration(Role.LOGSTORE, found.value)
+        assert isinstance(registration, LogstoreRegistration)
+        offline = {**registration.offline_log_dirs, f"/data{len(registration.offline_log_dirs)}": "EIO"}
+        failed = replace(registration, offline_log_dirs=offline)
+        self._certain(Txn((), (Put(found.key, encode_registration(failed), found.lease),)))
+
     def gateway(self, controller: ControllerNode, gateway_id: str = "gateway-0") -> int:
         self.register(Role.GATEWAY, gateway_id, GatewayRegistration(gateway_id, "i", {"PLAINTEXT": "gateway:9092"}))
         return controller.subscribe(Role.GATEWAY, gateway_id)
@@ -311,7 +342,7 @@ class Cluster:
                 elif logstore.unanswered and logstore.answering:
                     moved = True
                     request = logstore.unanswered.popleft()
-                    response = ControlResponse(request.sequence, logstore.error_code)
+                    response = logstore.answer(request)
                     controller.do(
                         controller.core.on_control_response(node_id, link.broker_epoch, response, self.now_ms)
                     )

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from barnabas.cluster.keys import Role, encode_registration
-from barnabas.cluster.messages import AlterReassignmentsRequest, NewTopic, Reassignment
+from barnabas.cluster.messages import (
+    AlterReassignmentsRequest,
+    ControlResponse,
+    NewTopic,
+    PartitionError,
+    Reassignment,
+)
 from barnabas.ports.etcd import Put, Txn
+from barnabas.wire.errors import ErrorCode
 from services.controller.core.description import describe_nodes, describe_problems, under_replicated_partitions
 from services.controller.core.known_members import FORGET_MS
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
@@ -157,3 +164,39 @@ def test_partitions_with_replicas_out_of_sync_are_counted_and_those_of_a_move_ar
     shrink(cluster, 1)
     assert under_replicated_partitions(controller.core) == 1
     assert "1 partition has replicas that are not in sync" in describe_problems(controller.core)
+
+
+def test_a_log_that_is_ahead_of_etcd_is_named_with_the_reason() -> None:
+    cluster, controller = a_whole_cluster()
+    controller.request(create(NewTopic("events", 1, 2)))
+    cluster.settle()
+    (topic_id,) = controller.core.image.topics_by_id
+    cluster.logstore(2).ahead.add((topic_id, 0))
+    cluster.settle()
+    (problem, _) = reversed(describe_problems(controller.core))
+    assert problem.startswith("partition events-0 failed on logstore 2: STALE_CONTROLLER_EPOCH: its log has later")
+
+
+def test_a_state_that_was_overtaken_on_its_way_is_no_failure() -> None:
+    """A leader hears of its ISR by the answer of AlterPartition too: the command of before comes too late by then."""
+    cluster, controller = a_whole_cluster()
+    controller.request(create(NewTopic("events", 1, 2)))
+    cluster.settle()
+    (topic_id,) = controller.core.image.topics_by_id
+    logstore = cluster.logstores[1]
+    logstore.answering = False
+    cluster.stop(2)
+    cluster.settle()
+    # Its next change, while the first is unanswered.
+    controller.request(AlterReassignmentsRequest([Reassignment("events", 0, [1])], 10_000))
+    cluster.settle()
+    commands = list(logstore.unanswered)
+    assert sum(each.leader_and_isr is not None for each in commands) >= 2
+    logstore.unanswered.clear()
+    first = next(each.sequence for each in commands if each.leader_and_isr is not None)
+    for command in commands:
+        is_first = command.sequence == first
+        errors = [PartitionError(topic_id, 0, ErrorCode.STALE_CONTROLLER_EPOCH)] if is_first else []
+        response = ControlResponse(command.sequence, ErrorCode.NONE, errors)
+        controller.do(controller.core.on_control_response(1, logstore.broker_epoch, response, cluster.now_ms))
+    assert not [each for each in describe_problems(controller.core) if "failed on" in each]

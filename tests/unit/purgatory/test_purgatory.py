@@ -44,8 +44,11 @@ def polled(
     leader_epoch: int = EPOCH,
     fetch_offset: int = 10,
     isolation_level: int = READ_UNCOMMITTED,
+    from_follower: bool = False,
 ) -> FetchCondition:
-    return FetchCondition(TOPIC, partition, LEADER, leader_epoch, fetch_offset, fetch_position, isolation_level)
+    return FetchCondition(
+        TOPIC, partition, LEADER, leader_epoch, fetch_offset, fetch_position, isolation_level, from_follower
+    )
 
 
 def fetch(entry_id: int, *conditions: FetchCondition, bytes_wanted: int = 1, wait_ms: int = 500) -> ParkFetch:
@@ -249,6 +252,42 @@ def test_read_committed_waits_for_the_last_stable_offset(core: PurgatoryCore) ->
     assert completions(core) == [Completion(2, Outcome.SATISFIED, [])]
     core.partition_states(LEADER, [state(20, position=200, last_stable_offset=20)])
     assert completions(core) == [Completion(1, Outcome.SATISFIED, [])]
+
+
+@pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
+def test_who_has_read_from_a_follower_waits_for_its_watermark(core: PurgatoryCore, isolation_level: int) -> None:
+    read = polled(100, from_follower=True, isolation_level=isolation_level)
+    core.park_fetch(STREAM, fetch(1, read, bytes_wanted=20), 0)
+    core.partition_states(LEADER, [state(10, position=100, leading=False)])
+    assert completions(core) == []
+    core.partition_states(LEADER, [state(12, position=119, leading=False)])
+    assert completions(core) == []
+    core.partition_states(LEADER, [state(13, position=120, leading=False)])
+    assert completions(core) == [Completion(1, Outcome.SATISFIED)]
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        state(10, leader_epoch=EPOCH + 1, leading=False),
+        state(leading=False, online=False),
+        state(10, log_start_offset=11, leading=False),
+        absent(),
+    ],
+    ids=["a new leader", "offline", "deleted", "not there any more"],
+)
+def test_a_read_of_a_follower_is_taken_up_again_when_it_has_changed(core: PurgatoryCore, ended: PartitionState) -> None:
+    core.partition_states(LEADER, [state(10, position=100, leading=False)])
+    core.park_fetch(STREAM, fetch(1, polled(from_follower=True)), 0)
+    core.partition_states(LEADER, [ended])
+    assert completions(core) == [Completion(1, Outcome.FENCED)]
+
+
+def test_a_follower_that_is_elected_ends_the_waits_of_the_old_epoch_alone(core: PurgatoryCore) -> None:
+    core.park_fetch(STREAM, fetch(1, polled(from_follower=True)), 0)
+    core.park_fetch(STREAM, fetch(2, polled(from_follower=True, leader_epoch=EPOCH + 1)), 0)
+    core.partition_states(LEADER, [state(10, position=100, leader_epoch=EPOCH + 1)])
+    assert completions(core) == [Completion(1, Outcome.FENCED)]
 
 
 def test_a_fetch_that_wants_nothing_does_not_wait(core: PurgatoryCore) -> None:

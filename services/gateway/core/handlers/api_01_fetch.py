@@ -18,14 +18,18 @@
 - A partition named twice is fetched once, as named last, in the place of the first: Kafka collects them in a map.
 - Epochs of the client go to the leader, which answers FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH (KIP-320). Where the
   leader is another, its id and endpoint are in the answer (v12, v16, KIP-951).
+- A client that says where it is (`client.rack`, v11, KIP-392) may be named a nearer replica by the leader, which ends a
+  long poll; at the port of a broker with a replica of the partition it is read there, up to that replica's own high
+  watermark. What it has not got yet is OFFSET_OUT_OF_RANGE there, and the client goes back to the leader. Under the
+  address policy `shared` the processor goes to that replica itself, and the client is told nothing.
 - Unknown topic or partition: UNKNOWN_TOPIC_OR_PARTITION, by id (v13) UNKNOWN_TOPIC_ID; these do not end a long poll.
   In a session a topic that was deleted becomes UNKNOWN_TOPIC_OR_PARTITION, by id INCONSISTENT_TOPIC_ID once another has
   its name; one that appears is read from the next request on.
 - Replicas do not fetch through a gateway: a replica id of 0 or more is TOPIC_AUTHORIZATION_FAILED, as for any principal
   without CLUSTER_ACTION, and gets no session.
 
-Deviations: no preferred read replica, no diverging epoch (consumers find truncation by OffsetForLeaderEpoch), and no
-aborted transactions as there are no transactions yet.
+Deviations: a client without a rack gets a leader's answer at any port; no diverging epoch (consumers find truncation by
+OffsetForLeaderEpoch), and no aborted transactions as there are no transactions yet.
 """
 
 from __future__ import annotations
@@ -50,6 +54,7 @@ def start(slot: PendingFetch, request: FetchRequest) -> None:
     slot.by_id = slot.header.api_version >= _VERSION_WITH_TOPIC_IDS
     slot.max_bytes = max(0, min(request.max_bytes, processor.config.fetch_bytes_max))
     slot.min_bytes = min(request.min_bytes, slot.max_bytes)
+    slot.rack_id = "" if slot.is_replica else request.rack_id
     slot.isolation_level = READ_COMMITTED if request.isolation_level == READ_COMMITTED else 0
     slot.deadline_ms = processor.now_ms + request.max_wait_ms
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):

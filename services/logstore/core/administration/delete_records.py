@@ -71,6 +71,8 @@ class DeleteRecords:
 
     def _outcome(self, deletion: _Deletion, *, is_over: bool) -> DeletedRecords | None:
         partition = deletion.partition
+        if self._replicas.by_key.get(partition.key) is not partition:
+            return DeletedRecords(self._replicas.error_of_absent(*partition.key))
         error = partition.check_leader_epoch(deletion.leader_epoch)
         if error:
             is_offline = error is ErrorCode.KAFKA_STORAGE_ERROR

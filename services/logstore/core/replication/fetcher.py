@@ -12,6 +12,7 @@ from enum import Enum
 
 from barnabas.channel.messages import ReplicaFetch, ReplicaPiece, ReplicaPosition
 from services.logstore.core.partition import Partition, PartitionKey
+from services.logstore.core.replication.throttles import Throttles
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,8 +32,12 @@ class Stage(Enum):
     TOLD = "the leader knows its position"
     WRITING = "its log is at work, and its position moves"
     CUTTING = "its log is about to be cut, or being cut"
+    THROTTLED = "the quota of replication is used up: to be told once it is kept again"
     BACKING_OFF = "something is wrong, here or there: to be told again in a while"
     FAILED = "its log and the leader's do not go together: nothing more until the controller says something new"
+
+    # Each is one of a kind; Enum's own hash is Python, and a fetch looks up stages by the dozen.
+    __hash__ = object.__hash__
 
 
 @dataclass(slots=True, frozen=True)
@@ -58,6 +63,8 @@ class FollowedPartition:
     position: Position | None = None
     is_known: bool = False
     """The leader has heard of the slot in this session."""
+    is_in_sync: bool = False
+    """As far as we know: by the last answer, our log ends where the leader's watermark is, or after it."""
     told_in: int = 0
     """The last fetch that has named the slot: an answer to an older one is about another position."""
     retry_ms: int = 0
@@ -69,9 +76,10 @@ class FollowedPartition:
 class Fetcher:
     """`is_connected` begins with the leader's welcome and ends with the stream."""
 
-    def __init__(self, limits: FetchLimits) -> None:
+    def __init__(self, limits: FetchLimits, throttles: Throttles) -> None:
         self.is_connected = False
         self._limits = limits
+        self._throttles = throttles
         self._by_key: dict[PartitionKey, FollowedPartition] = {}
         self._by_slot: dict[int, FollowedPartition] = {}
         # By stage, in the order in which they came to it.
@@ -112,6 +120,7 @@ class Fetcher:
         followed.position = None
         followed.word = (-1, -1)
         followed.records = None
+        followed.is_in_sync = False
         # What the log was given under another leader is written first; then its end is one to be told.
         self.move(followed, Stage.TO_TELL if partition.log.writes.is_idle else Stage.WRITING)
 
@@ -159,6 +168,7 @@ class Fetcher:
 
     def take_fetch(self, now_ms: int) -> ReplicaFetch | None:
         """The next fetch, if it may go out now."""
+        self._throttle(now_ms)
         if not self.may_fetch:
             return None
         for followed in self.at(Stage.BACKING_OFF):
@@ -181,6 +191,32 @@ class Fetcher:
         )
         self._forgotten = []
         return fetch
+
+    def _throttle(self, now_ms: int) -> None:
+        """Over the rate, listed replicas that are not in sync are left out (KIP-73)."""
+        if not self._throttles.follower.is_limited and not self._at[Stage.THROTTLED]:
+            return
+        is_exceeded = self._throttles.follower.is_exceeded(now_ms)
+        for followed in self.at(Stage.THROTTLED):
+            if not is_exceeded or not self._may_be_held_back(followed):
+                self.move(followed, Stage.TO_TELL)
+        if is_exceeded:
+            for followed in self.at(Stage.TO_TELL):
+                if self._may_be_held_back(followed):
+                    self.move(followed, Stage.THROTTLED)
+
+    def _may_be_held_back(self, followed: FollowedPartition) -> bool:
+        return not followed.is_in_sync and self._is_listed(followed.partition)
+
+    def _is_listed(self, partition: Partition) -> bool:
+        return self._throttles.is_listed(
+            partition.log.config.follower_replication_throttled_replicas, partition.partition
+        )
+
+    def brought(self, followed: FollowedPartition, byte_count: int, now_ms: int) -> None:
+        """Records have come, in sync or not: they count for the rate."""
+        if self._throttles.follower.is_limited and self._is_listed(followed.partition):
+            self._throttles.follower.record(byte_count, now_ms)
 
     def _wait_ms(self, now_ms: int) -> int:
         """No longer than until somebody's backoff is over."""

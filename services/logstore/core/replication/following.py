@@ -20,9 +20,14 @@ from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.fetcher import Fetcher, FetchLimits, FollowedPartition, Stage
 from services.logstore.core.replication.outbox import ReplicationOutbox
+from services.logstore.core.replication.throttles import Throttles
 from services.logstore.core.storage.effects import TruncateEffect
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.replicated_batches import append_replicated, begins_before
+from services.logstore.core.storage.replicated_batches import (
+    append_replicated,
+    begins_before,
+    begins_behind_wide_gap,
+)
 from services.logstore.core.storage.truncation import take_truncation
 
 Told = Callable[[Partition], None]
@@ -38,6 +43,7 @@ class Following:
         outbox: Outbox,
         says: ReplicationOutbox,
         limits: FetchLimits,
+        throttles: Throttles,
         *,
         watermark_moved: Told,
         log_start_moved: Told,
@@ -52,6 +58,7 @@ class Following:
         self._outbox = outbox
         self._says = says
         self._limits = limits
+        self._throttles = throttles
         self._watermark_moved = watermark_moved
         self._log_start_moved = log_start_moved
         self._before_cut = before_cut
@@ -72,7 +79,7 @@ class Following:
             self.forget(partition)
         if follows:
             self._leader_of[partition.key] = leader_id
-            fetcher = self._fetchers.setdefault(leader_id, Fetcher(self._limits))
+            fetcher = self._fetchers.setdefault(leader_id, Fetcher(self._limits, self._throttles))
             if not fetcher.is_fetching(partition):
                 self._give_up_cut(partition)
                 fetcher.follow(partition)
@@ -146,6 +153,7 @@ class Following:
             else:
                 self._fail(fetcher, followed, f"the leader's log parts from ours at {offset}, our end is {end_offset}")
         elif data.records:
+            fetcher.brought(followed, len(data.records), self.now_ms)
             self._append(fetcher, followed, memoryview(data.records))
         else:
             self._hear(fetcher, followed)
@@ -155,9 +163,12 @@ class Following:
         log = partition.log
         base_offset = begins_before(records, log.next_offset)
         is_all_deleted = log.next_offset == log.log_start_offset or followed.word[1] > (base_offset or 0)
-        if base_offset is not None and is_all_deleted:
+        if base_offset is None or not is_all_deleted:
+            base_offset = begins_behind_wide_gap(log, records)
+        if base_offset is not None:
             # The leader's log begins in the midst of a batch, or did when ours began there: that batch is taken from
-            # its begin. Whatever else we have is deleted at the leader.
+            # its begin. Whatever else we have is deleted at the leader. Or we have nothing, and compaction has left
+            # the leader nothing for so long that a segment of ours can't begin at offset 0.
             followed.records = records
             self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
             return
@@ -178,6 +189,7 @@ class Following:
         """The leader's watermark, as far as our log goes, and the start of its log."""
         partition = followed.partition
         (high_watermark, log_start_offset), followed.word = followed.word, (-1, -1)
+        followed.is_in_sync = 0 <= high_watermark <= partition.log.log_end_offset
         high_watermark = min(high_watermark, partition.log.log_end_offset)
         if high_watermark > partition.high_watermark:
             partition.high_watermark = high_watermark

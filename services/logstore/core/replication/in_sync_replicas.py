@@ -48,6 +48,11 @@ class InSyncReplicas:
         self.committed = tuple(members)
         self.pending = None
 
+    def keep_to(self, replicas: Sequence[int]) -> None:
+        """Give up a pending change that would have a stranger join: under these replicas the controller never will."""
+        if self.pending is not None and not set(self.pending.members) <= set(replicas):
+            self.pending = None
+
     def propose_expansion(self, joining: Sequence[int]) -> bool:
         """Ask for `joining` to join. False while another change is pending, or when all are members."""
         strangers = [node_id for node_id in joining if node_id not in self.committed]

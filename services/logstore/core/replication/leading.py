@@ -1,8 +1,11 @@
 """The leader's side of replication: what followers fetch, and what their fetches say.
 
 A stream is an incremental fetch session (KIP-227): slots stand for partitions, and only what changes is named. A fetch
-is answered when there is news for any slot (records, a moved watermark or log start, an error, a log that parts from
-ours), or when its time is over. Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+is answered when there is news for any slot (records, a moved log start, an error, a log that parts from ours), or when
+its time is over. A watermark that has moved goes with whatever is answered, or at the next tick: under load it would
+double the messages (KAFKA-9731), and only consumers who read from followers care (KIP-392).
+
+Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_OUT_OF_RANGE (the follower is before our log's start),
 KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE (our own log is damaged); each is told once, until the follower names the slot
 again or something changes here.
@@ -21,6 +24,7 @@ from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.follower_progress import FetchSession
 from services.logstore.core.replication.outbox import ReplicationOutbox
+from services.logstore.core.replication.throttles import Throttles
 from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.leader_epochs import NO_EPOCH
 from services.logstore.core.storage.log_reads import ReadPlan
@@ -30,7 +34,7 @@ SLOTS_PER_ANSWER_MAX = 256
 # Record bytes in one message, so that heartbeats pass between.
 PIECE_BYTES_MAX = 1024 * 1024
 
-FollowerMoved = Callable[[Partition], None]
+Told = Callable[[Partition], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +54,9 @@ class FollowedSlot:
 @dataclass(slots=True, eq=False)
 class _Answer:
     request_id: int
-    bytes_left: int
+    bytes_left: int = 0
+    partition_bytes_max: int = 0
+    begun_ms: int = 0
     results: list[ReplicaData] = field(default_factory=list)
     outstanding: int = 0
     has_records: bool = False
@@ -64,6 +70,12 @@ class ReplicaStream:
     session: FetchSession
     slots: dict[int, FollowedSlot] = field(default_factory=dict)
     news: dict[int, None] = field(default_factory=dict)
+    throttled: dict[int, None] = field(default_factory=dict)
+    """Slots that have records to be told once the quota of replication is kept again."""
+    unsaid: dict[int, None] = field(default_factory=dict)
+    """Slots of which the follower does not know the newest watermark."""
+    is_watermark_due: bool = False
+    """They are news, too, now."""
     fetch: ReplicaFetch | None = None
     deadline_ms: int = 0
     answer: _Answer | None = None
@@ -86,13 +98,26 @@ class _Range:
 
 class Leading:
     def __init__(
-        self, replicas: Replicas, outbox: Outbox, says: ReplicationOutbox, follower_moved: FollowerMoved
+        self,
+        replicas: Replicas,
+        outbox: Outbox,
+        says: ReplicationOutbox,
+        throttles: Throttles,
+        *,
+        tells_watermarks_at_once: bool,
+        follower_moved: Told,
+        log_start_told: Callable[[], None],
     ) -> None:
-        """`follower_moved` is told of every partition whose follower has come further: watermark and ISR may follow."""
+        """`follower_moved` is told of every partition whose follower has come further: watermark and ISR may follow.
+        `log_start_told`: a follower's log begins further on than before, for which DeleteRecords may wait.
+        """
         self._replicas = replicas
         self._outbox = outbox
         self._says = says
+        self._throttles = throttles
+        self._tells_watermarks_at_once = tells_watermarks_at_once
         self._follower_moved = follower_moved
+        self._log_start_told = log_start_told
         self._streams: dict[ReplicaStream, None] = {}
         self._followed: dict[PartitionKey, dict[ReplicaStream, int]] = {}
         self._ranges: dict[ReadEffect, _Range] = {}
@@ -101,6 +126,7 @@ class Leading:
 
     def open(self, stream: ReplicaStream) -> None:
         self._streams[stream] = None
+        stream.is_watermark_due = self._tells_watermarks_at_once
 
     def close(self, stream: ReplicaStream) -> None:
         self._streams.pop(stream, None)
@@ -117,7 +143,7 @@ class Leading:
             stream.next_fetch = (fetch, now_ms)
             if stream.answer is None:
                 # It has waited for news in vain, and the follower has some.
-                stream.answer = _Answer(stream.fetch.request_id, 0)
+                stream.answer = _Answer(stream.fetch.request_id)
                 self._send_if_complete(stream, stream.answer)
         else:
             return "a third fetch before the answer to the first"
@@ -135,6 +161,8 @@ class Leading:
     def _forget(self, stream: ReplicaStream, slot: int) -> None:
         followed = stream.slots.pop(slot, None)
         stream.news.pop(slot, None)
+        stream.throttled.pop(slot, None)
+        stream.unsaid.pop(slot, None)
         if followed is not None:
             streams = self._followed[followed.key]
             del streams[stream]
@@ -163,7 +191,10 @@ class Leading:
         if self._problem(partition, followed, stream.session.replica_id) is not None:
             return
         position = followed.position
-        partition.followers[stream.session.replica_id].fetched(
+        follower = partition.followers[stream.session.replica_id]
+        if position.log_start_offset > follower.log_start_offset:
+            self._log_start_told()
+        follower.fetched(
             stream.session, position.fetch_offset, position.log_start_offset, partition.log.log_end_offset, now_ms
         )
         self._follower_moved(partition)
@@ -190,31 +221,41 @@ class Leading:
     @property
     def has_work(self) -> bool:
         """There is more news for a waiting fetch than the last step has looked at."""
-        return any(stream.news and stream.fetch is not None and stream.answer is None for stream in self._streams)
+        return any(_has_news(stream) and stream.fetch is not None and stream.answer is None for stream in self._streams)
+
+    def tick(self) -> None:
+        """Watermarks have waited long enough for something to go with."""
+        for stream in self._streams:
+            stream.is_watermark_due = True
 
     # --- answers ---
 
     def answer(self, now_ms: int) -> None:
         """Begin an answer to every fetch that has one; once in a turn."""
         for stream in self._streams:
-            if stream.fetch is not None and stream.answer is None and (stream.news or now_ms >= stream.deadline_ms):
+            if stream.throttled and not self._throttles.leader.is_exceeded(now_ms):
+                stream.news |= stream.throttled
+                stream.throttled.clear()
+            if stream.fetch is None or stream.answer is not None:
+                continue
+            if _has_news(stream) or now_ms >= stream.deadline_ms:
                 self._begin_answer(stream, stream.fetch, now_ms)
 
     def _begin_answer(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> None:
-        answer = _Answer(fetch.request_id, fetch.bytes_max)
+        answer = _Answer(fetch.request_id, fetch.bytes_max, fetch.partition_bytes_max, now_ms)
         looked_at, stream.news = stream.news, {}
         for count, slot in enumerate(looked_at):
             if count == SLOTS_PER_ANSWER_MAX or (answer.has_records and answer.bytes_left <= 0):
                 stream.news |= dict.fromkeys(list(looked_at)[count:])
                 break
-            self._look_at(stream, answer, stream.slots[slot], fetch.partition_bytes_max)
-        if answer.results or answer.outstanding or now_ms >= stream.deadline_ms:
+            self._look_at(stream, answer, stream.slots[slot])
+        is_due = stream.is_watermark_due and bool(stream.unsaid)
+        if answer.results or answer.outstanding or is_due or now_ms >= stream.deadline_ms:
+            self._say_watermarks(stream, answer)
             stream.answer = answer
             self._send_if_complete(stream, answer)
 
-    def _look_at(
-        self, stream: ReplicaStream, answer: _Answer, followed: FollowedSlot, partition_bytes_max: int
-    ) -> None:
+    def _look_at(self, stream: ReplicaStream, answer: _Answer, followed: FollowedSlot) -> None:
         """Add to the answer what is new for one slot."""
         partition = self._replicas.by_key.get(followed.key)
         if followed.is_answered:
@@ -233,12 +274,31 @@ class Leading:
             followed.is_answered = True
             answer.results.append(result)
             return
-        is_reading = self._read(stream, answer, followed, result, partition, partition_bytes_max)
-        told = (followed.told_high_watermark, followed.told_log_start_offset)
-        if is_reading or told != (result.high_watermark, result.log_start_offset):
+        is_reading = self._read(stream, answer, followed, result, partition)
+        if is_reading or followed.told_log_start_offset != result.log_start_offset:
+            stream.unsaid.pop(followed.slot, None)
             followed.told_high_watermark = result.high_watermark
             followed.told_log_start_offset = result.log_start_offset
             answer.results.append(result)
+        elif followed.told_high_watermark != result.high_watermark:
+            stream.unsaid[followed.slot] = None
+
+    def _say_watermarks(self, stream: ReplicaStream, answer: _Answer) -> None:
+        """Beside what else is answered. Who is told something else, or of another epoch, is looked at by itself."""
+        for slot in list(stream.unsaid)[:SLOTS_PER_ANSWER_MAX]:
+            del stream.unsaid[slot]
+            followed = stream.slots[slot]
+            partition = self._replicas.by_key.get(followed.key)
+            if partition is None or followed.is_answered:
+                continue
+            if partition.check_leader_epoch(followed.position.current_leader_epoch):
+                continue
+            followed.told_high_watermark = partition.high_watermark
+            result = ReplicaData(slot, 0, partition.leader_epoch, partition.leader_id, partition.high_watermark)
+            result.log_start_offset = partition.log.log_start_offset
+            answer.results.append(result)
+        if not stream.unsaid:
+            stream.is_watermark_due = self._tells_watermarks_at_once
 
     def _problem(self, partition: Partition, followed: FollowedSlot, replica_id: int) -> ErrorCode | ReplicaData | None:
         """An error, or where the follower's log parts from ours; None when it may read on."""
@@ -271,13 +331,21 @@ class Leading:
         followed: FollowedSlot,
         result: ReplicaData,
         partition: Partition,
-        partition_bytes_max: int,
     ) -> bool:
         """Whether records are on their way for this slot. What finds no room is looked at for the next answer."""
         log = partition.log
         if followed.position.fetch_offset >= log.log_end_offset:
             return False
-        bytes_max = min(partition_bytes_max, answer.bytes_left)
+        bytes_max = min(answer.partition_bytes_max, answer.bytes_left)
+        quota = self._throttles.leader
+        is_listed = quota.is_limited and self._throttles.is_listed(
+            log.config.leader_replication_throttled_replicas, partition.partition
+        )
+        if is_listed and stream.session.replica_id not in partition.isr.committed:
+            if quota.is_exceeded(answer.begun_ms):
+                stream.throttled[followed.slot] = None
+                return False
+            bytes_max = min(bytes_max, quota.bytes_per_second)
         try:
             plan = log.plan_read(
                 followed.position.fetch_offset, bytes_max, log.log_end_offset, min_one_batch=not answer.has_records
@@ -293,6 +361,8 @@ class Leading:
             return False
         answer.has_records = followed.is_answered = True
         answer.bytes_left -= plan.effect.length
+        if is_listed:
+            quota.record(plan.effect.length, answer.begun_ms)
         answer.outstanding += 1
         self._ranges[plan.effect] = _Range(stream, answer, followed, result, partition, plan)
         self._outbox.add_effect(plan.effect)
@@ -363,3 +433,7 @@ class Leading:
         if stream.next_fetch is not None:
             (fetch, came_ms), stream.next_fetch = stream.next_fetch, None
             self._take(stream, fetch, came_ms)
+
+
+def _has_news(stream: ReplicaStream) -> bool:
+    return bool(stream.news) or (stream.is_watermark_due and bool(stream.unsaid))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest, ReplicateResponse, Welcome
 from barnabas.cluster.messages import AlterPartitionResponse
+from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
@@ -22,6 +23,7 @@ from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.isr_changes import IsrChanges
 from services.logstore.core.replication.leading import Leading, ReplicaStream
 from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutbox, ReplicationOutgoing
+from services.logstore.core.replication.throttles import QuotaWindows, Throttles
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.watches import Watches
@@ -29,16 +31,20 @@ from services.logstore.core.watches import Watches
 
 @dataclass(slots=True, frozen=True)
 class ReplicationConfig:
-    """`lag_ms_max` is `replica.lag.time.max.ms`."""
+    """`lag_ms_max` is `replica.lag.time.max.ms`. `tells_watermarks_at_once`: consumers may read from followers."""
 
     lag_ms_max: int = 30_000
-    limits: FetchLimits = FetchLimits()  # noqa: RUF009 - it is frozen
+    limits: FetchLimits = FetchLimits()  # noqa: RUF009 - it is frozen, as are the next
+    quota_windows: QuotaWindows = QuotaWindows()  # noqa: RUF009
+    log_dirs_quota_windows: QuotaWindows = QuotaWindows()  # noqa: RUF009
+    tells_watermarks_at_once: bool = False
 
 
 class Replication:
     def __init__(
         self,
         replicas: Replicas,
+        settings: BrokerSettings,
         directories: Directories,
         checkpoints: Checkpoints,
         retention: Retention,
@@ -48,25 +54,38 @@ class Replication:
         *,
         before_cut: Callable[[Partition], bool],
         has_writes: Callable[[PartitionLog], None],
+        log_start_told: Callable[[], None],
     ) -> None:
         """`before_cut` ends whatever else is at work on a partition, and says whether it has ended; `has_writes`: a log
-        has been given some.
+        has been given some; `log_start_told`: a follower's log begins further on.
         """
         self._replicas = replicas
+        self._settings = settings
         self._directories = directories
         self._checkpoints = checkpoints
         self._retention = retention
         self._watches = watches
         self._says = ReplicationOutbox()
         self.config = config
+        self.throttles = Throttles(replicas.node_id, config.quota_windows, config.log_dirs_quota_windows)
+        self.throttles.follow(settings.values())
         self._isr_changes = IsrChanges(replicas, config.lag_ms_max, self._moved)
-        self.leading = Leading(replicas, outbox, self._says, self._follower_moved)
+        self.leading = Leading(
+            replicas,
+            outbox,
+            self._says,
+            self.throttles,
+            tells_watermarks_at_once=config.tells_watermarks_at_once,
+            follower_moved=self._follower_moved,
+            log_start_told=log_start_told,
+        )
         self.following = Following(
             replicas,
             checkpoints,
             outbox,
             self._says,
             config.limits,
+            self.throttles,
             watermark_moved=self._moved,
             log_start_moved=retention.log_start_moved,
             before_cut=before_cut,
@@ -74,6 +93,8 @@ class Replication:
         )
         self._streams: dict[int, ReplicaStream] = {}
         self._links: list[LeaderLink] = []
+        # By what they were found: the image's revision, our epoch, the leaders.
+        self._linked: tuple[int, int, list[int]] = (-1, -1, [])
         self.now_ms = 0
 
     # --- followers ---
@@ -132,7 +153,8 @@ class Replication:
     # --- the controller ---
 
     def on_image(self) -> None:
-        """Brokers have come, gone or registered anew: who is not the one that fetched may not join."""
+        """Rates are others; brokers have come, gone or registered anew: only the one that fetched may join."""
+        self.throttles.follow(self._settings.values())
         is_somebody_new = False
         for stream in self._streams.values():
             is_registered = self._is_registered(stream.session)
@@ -197,6 +219,10 @@ class Replication:
     def _link(self) -> None:
         """Say whom we want streams to, when that is others than before."""
         replicas = self._replicas
+        wanted = (replicas.image.revision, replicas.broker_epoch, self.following.leaders)
+        if wanted == self._linked:
+            return
+        self._linked = wanted
         hello = ReplicaHello(replicas.cluster_id, replicas.node_id, replicas.broker_epoch)
         brokers = [replicas.image.brokers.get(leader_id) for leader_id in self.following.leaders]
         links = [LeaderLink(broker, hello) for broker in brokers if broker is not None]
@@ -213,4 +239,5 @@ class Replication:
         return self._says.take()
 
     def tick(self) -> None:
+        self.leading.tick()
         self._isr_changes.tick(self.now_ms)

@@ -116,8 +116,8 @@ class LogCopy:
             flushes=[f"{self.future}/{MOVED_FROM}"],
         )
 
-    def next_step(self) -> CopyEffect | None:
-        """The next piece; None when so little is missing that the log may be held for it."""
+    def next_step(self, bytes_max: int = PIECE_BYTES) -> CopyEffect | None:
+        """The next piece, of `bytes_max` at most; None when so little is missing that the log may be held for it."""
         log = self.log
         missing_bytes = 0
         segments = log.segments.all()
@@ -127,15 +127,15 @@ class LogCopy:
             left_bytes = written_bytes - copied.byte_count
             is_closed = following is not None and following.base_offset <= log.flushes.whole_segments_upto
             if is_closed and not copied.is_whole:
-                return self._piece(segment, copied, left_bytes) if left_bytes > 0 else self._rest(segment, copied)
+                length = min(left_bytes, bytes_max)
+                return self._piece(segment, copied, length) if left_bytes > 0 else self._rest(segment, copied)
             missing_bytes += max(left_bytes, 0)
             if missing_bytes > TAIL_BYTES_MAX:
-                return self._piece(segment, copied, left_bytes)
+                return self._piece(segment, copied, min(left_bytes, bytes_max))
         return None
 
-    def _piece(self, segment: Segment, copied: _Copied, left_bytes: int) -> CopyEffect:
+    def _piece(self, segment: Segment, copied: _Copied, length: int) -> CopyEffect:
         effect = CopyEffect(self.log, self.log_directory, self.future)
-        length = min(left_bytes, PIECE_BYTES)
         effect.pieces.append((segment.log_path, self._place_of(segment.log_path), copied.byte_count, length))
         copied.byte_count += length
         return effect

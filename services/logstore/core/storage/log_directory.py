@@ -7,6 +7,7 @@ for another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,6 +78,9 @@ class LogDirectory:
         self.page_cache_survived = False
         """Same kernel boot as last time: what a killed process had written is still there, flushed or not. Where it is
         not, records that had been acknowledged may be gone: an operator is told."""
+        self.may_lack_records = False
+        """And so is the controller, by every start until it has seen to that no ISR relies on them (`trust`)."""
+        self._kernel_boot_id = b""
         self._deletions: list[tuple[int, str]] = []
         self.futures: list[TopicPartition] = []
         """Found by `load`: partitions that were on their way into this directory. Their copies are begun anew."""
@@ -102,7 +106,7 @@ class LogDirectory:
             return identity
         directory = cls(disk, path, identity, unique_name)
         directory._take_marker()
-        directory._note_boot(kernel_boot_id)
+        directory._read_boot(kernel_boot_id.encode())
         return directory
 
     def load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply = map) -> list[OpenedPartition]:
@@ -111,6 +115,13 @@ class LogDirectory:
         `apply` is what `map` is: a host with threads opens several partitions at once. Directories that were on their
         way out go on the list of deletions. Others that are not `<topic>-<partition>` stay as they are.
         """
+        try:
+            return self._load(config_of, now_ms, apply)
+        except DiskError as error:
+            self.note_failed_flush(error)
+            raise
+
+    def _load(self, config_of: Callable[[str], TopicConfig], now_ms: int, apply: Apply) -> list[OpenedPartition]:
         recovery_points = self._read_offsets(checkpoints.RECOVERY_POINT_CHECKPOINT)
         high_watermarks = self._read_offsets(checkpoints.HIGH_WATERMARK_CHECKPOINT)
         log_starts = self._read_offsets(checkpoints.LOG_START_CHECKPOINT)
@@ -129,9 +140,15 @@ class LogDirectory:
             opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
             high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
             high_watermark = max(high_watermark, opened.log.log_start_offset)
-            return OpenedPartition(topic_partition, self._read_topic_id(opened.log), high_watermark, opened)
+            topic_id = self._read_topic_id(opened.log)
+            had_upto = max(high_watermarks.get(topic_partition, 0), recovery_points.get(topic_partition, 0))
+            end_offset = opened.log.log_end_offset
+            if opened.is_damaged or end_offset < had_upto or (topic_id is None and end_offset > 0):
+                damaged.append(topic_partition)
+            return OpenedPartition(topic_partition, topic_id, high_watermark, opened)
 
         names = []
+        damaged: list[TopicPartition] = []
         for entry in self._disk.list(self.path):
             if entry.is_directory and entry.name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
                 self._deletions.append((now_ms, f"{self.path}/{entry.name}"))
@@ -142,12 +159,24 @@ class LogDirectory:
                 names.append(topic_partition)
         found = list(apply(open_one, names))
         self.logs = {each.topic_partition: each.opened.log for each in found}
+        damaged += [each for each, offset in recovery_points.items() if offset > 0 and self._is_missing(each)]
+        if damaged:
+            # At rest, by whatever it was. Not by the death of a process: who may lack records has no vote on who leads.
+            self._expect_losses()
         if not self.was_shut_down_cleanly:
             # Recovery takes some recovery points back, and a power cut may have taken partitions as a whole; the next
             # crash must not find the old offsets.
             execute(self._disk, self.checkpoint_recovery_points())
             execute(self._disk, self.checkpoint_log_starts())
         return found
+
+    def _is_missing(self, topic_partition: TopicPartition) -> bool:
+        """Neither here nor on its way out."""
+        if topic_partition in self.logs:
+            return False
+        name = f"{topic_partition[0]}-{topic_partition[1]}"
+        aside = [each.name for each in self._disk.list(self.path) if each.name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))]
+        return not any(name.startswith(each.rpartition(".")[0]) for each in aside)
 
     def _path_of(self, topic_partition: TopicPartition) -> str:
         return f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
@@ -162,12 +191,31 @@ class LogDirectory:
         # could be back after the next power cut.
         self._disk.flush_directory(self.path)
 
-    def _note_boot(self, kernel_boot_id: str) -> None:
-        path = f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
-        before = self._disk.read_file(path) if self._disk.exists(path) else b""
-        self.page_cache_survived = before == kernel_boot_id.encode()
-        if not self.page_cache_survived:
-            self._disk.replace_file(path, kernel_boot_id.encode())
+    def _read_boot(self, kernel_boot_id: bytes) -> None:
+        """The file is there as long as nothing is lacking. A process that starts after a power cut may be killed, or
+        stopped cleanly, before the controller has heard of it: the next one has to say so again.
+        """
+        self._kernel_boot_id = kernel_boot_id
+        before = self._disk.read_file(self._boot_path) if self._disk.exists(self._boot_path) else b""
+        self.page_cache_survived = before == kernel_boot_id
+        self.may_lack_records = not self.page_cache_survived and not (self.was_shut_down_cleanly and before)
+        if self.may_lack_records:
+            self._forget_boot()
+        elif not self.page_cache_survived:
+            self._disk.replace_file(self._boot_path, kernel_boot_id)
+
+    @property
+    def _boot_path(self) -> str:
+        return f"{self.path}/{checkpoints.KERNEL_BOOT_ID}"
+
+    def _forget_boot(self) -> None:
+        if self._disk.exists(self._boot_path):
+            self._disk.remove(self._boot_path)
+
+    def trust(self) -> ReplaceEffect:
+        """The controller knows what may be lacking: a start in the same boot need not say so again."""
+        self.may_lack_records = False
+        return ReplaceEffect(FileReplacement(self._boot_path, self._kernel_boot_id))
 
     def _read_offsets(self, name: str) -> dict[TopicPartition, int]:
         path = f"{self.path}/{name}"
@@ -318,7 +366,26 @@ class LogDirectory:
         """
         if self.error is None:
             self.error = error
+        self.note_failed_flush(error)
         return [(log, log.fail(error)) for log in self.logs.values()]
+
+    def note_failed_flush(self, error: DiskError) -> None:
+        """A failed flush marks pages clean that are not on the disk: they may be gone at the next start, boot or not
+        (ATC'20, "Can Applications Recover from fsync Failures?"). A disk that refuses even this needs another boot.
+        """
+        if error.operation.startswith("flush"):
+            with suppress(DiskError):
+                self._expect_losses()
+
+    def _expect_losses(self) -> None:
+        self.may_lack_records = True
+        self._forget_boot()
+
+    def boot_noted(self) -> None:
+        """`trust` is carried out; a flush may have failed meanwhile."""
+        if self.may_lack_records:
+            with suppress(DiskError):
+                self._forget_boot()
 
     def closing_flushes(self) -> list[FlushEffect]:
         """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle."""

@@ -20,7 +20,7 @@ from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.producer_recovery import load_producers, note_producer
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, stray_snapshots
-from services.logstore.core.storage.scan import scan_batches
+from services.logstore.core.storage.scan import is_broken_off, scan_batches
 from services.logstore.core.storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
@@ -37,11 +37,16 @@ LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
 
 @dataclass(slots=True, frozen=True)
 class OpenedLog:
-    """`scanned_bytes` were found sound by their CRCs, `dropped_bytes` came after the last sound batch and are gone."""
+    """`scanned_bytes` were found sound by their CRCs, `dropped_bytes` came after the last sound batch and are gone.
+
+    `is_damaged`: these were more than what a process leaves behind that dies within a write, or the log ends before it
+    may begin. Records that had been acknowledged may be missing.
+    """
 
     log: PartitionLog
     scanned_bytes: int
     dropped_bytes: int
+    is_damaged: bool
 
 
 def open_log(
@@ -82,7 +87,8 @@ def open_log(
     )
     if opening.unsaved_snapshot is not None:
         log.add_snapshot(*opening.unsaved_snapshot)
-    return OpenedLog(log, opening.scanned_bytes, opening.dropped_bytes)
+    is_damaged = opening.is_damaged or (shut_down_cleanly and opening.dropped_bytes > 0)
+    return OpenedLog(log, opening.scanned_bytes, opening.dropped_bytes, is_damaged)
 
 
 class _Opening:
@@ -107,6 +113,7 @@ class _Opening:
         self.next_offset = 0
         self.scanned_bytes = 0
         self.dropped_bytes = 0
+        self.is_damaged = False
         self._directory_changed = False
 
     def open_segments(self, shut_down_cleanly: bool) -> None:
@@ -134,6 +141,7 @@ class _Opening:
     def begin_at_log_start(self) -> None:
         """A log that a crash has left shorter than what was deleted at its start begins anew, empty, at its start."""
         if self.next_offset < self.log_start_offset:
+            self.is_damaged = True
             for segment in self.segments.all():
                 self._drop(segment)
             self._begin_anew()
@@ -238,28 +246,33 @@ class _Opening:
             # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
             # in doubt.
             self.segments.active.open_active(is_in_doubt=True)
-        is_damaged = False
+        is_cut = False
         for segment in suspects:
             # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.
             if segment.byte_count == 0 and segment is not suspects[0] and segment is not suspects[-1]:
                 # Begun, and given up for lack of room.
                 self._drop(segment)
                 continue
-            if is_damaged or segment.base_offset != self.next_offset:
-                is_damaged = True
+            if is_cut or segment.base_offset != self.next_offset:
+                self.is_damaged |= segment.byte_count > 0
+                is_cut = True
                 self._drop(segment)
                 continue
             self._close_active()
             self.segments.add(segment)
+            file_bytes = segment.byte_count
             for position, header in segment.rebuild(check_crc=True):
                 self.segments.recent.add(header.base_offset, position)
                 self._note_leader_epoch(header)
                 note_producer(self.producers, header)
                 self.next_offset = header.next_offset
             self.scanned_bytes += segment.byte_count
+            self.is_damaged |= not is_broken_off(
+                self.disk, segment.file, segment.byte_count, file_bytes, self.next_offset
+            )
             cut_bytes = segment.cut()
             self.dropped_bytes += cut_bytes
-            is_damaged = cut_bytes > 0
+            is_cut = cut_bytes > 0
         self.leader_epochs.truncate_from(self.next_offset)
 
     def _note_leader_epoch(self, header: BatchHeader) -> None:

@@ -87,6 +87,14 @@ def _check(log: PartitionLog, records: memoryview, leader_epoch: int) -> list[Ba
     return headers or "records without a whole batch"
 
 
+def begins_behind_wide_gap(log: PartitionLog, records: memoryview) -> int | None:
+    """The base offset of the first batch, when the log is empty, and no segment can hold its end and that batch."""
+    if len(records) < HEADER_BYTES or log.next_offset > log.segments.first.base_offset:
+        return None
+    header = parse_header(records)
+    return header.base_offset if header.last_offset - log.next_offset > RELATIVE_OFFSET_MAX else None
+
+
 def begins_before(records: memoryview, offset: int) -> int | None:
     """The base offset of the first batch, when `offset` is in its midst: DeleteRecords cuts where it likes."""
     if len(records) < HEADER_BYTES:

@@ -7,9 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barnabas.ports.disk import Disk, DiskFile
-from barnabas.wire.record_batch import HEADER_BYTES, MAGIC, BatchHeader, crc_is_valid, parse_header
+from barnabas.wire.record_batch import (
+    HEADER_BYTES,
+    LENGTH_OVERHEAD_BYTES,
+    MAGIC,
+    BatchHeader,
+    crc_is_valid,
+    parse_header,
+)
 
 CHUNK_BYTES = 1024 * 1024
+# A larger part of a batch at the end of a log is not looked into.
+BROKEN_OFF_BYTES_MAX = 16 * 1024 * 1024
 
 
 def scan_batches(
@@ -40,3 +49,26 @@ def scan_batches(
                 return
         yield position, header
         position += byte_count
+
+
+def is_broken_off(disk: Disk, file: DiskFile, position: int, end: int, next_offset: int) -> bool:
+    """Whether the bytes in [position, end), at the end of a log, can be those of a write that its process did not live
+    to finish: the begin of one batch, `next_offset` or later, that was never acknowledged.
+
+    A whole batch whose length has a flipped bit looks like that, too, but for its CRC.
+    """
+    if end - position < HEADER_BYTES:
+        return True
+    if end - position > BROKEN_OFF_BYTES_MAX:
+        return False
+    tail = bytearray(disk.read_at(file, position, end - position))
+    header = parse_header(tail)
+    if header.magic != MAGIC or header.base_offset < next_offset or header.size_bytes <= len(tail):
+        return False
+    for bit in range(31):
+        length = header.batch_length ^ (1 << bit)
+        if HEADER_BYTES <= length + LENGTH_OVERHEAD_BYTES <= len(tail):
+            tail[8:12] = length.to_bytes(4, "big")
+            if crc_is_valid(tail):
+                return False
+    return True

@@ -39,9 +39,9 @@ def tell_brokers(host: Host, *node_ids: int) -> None:
     host.control(update)
 
 
-def leading_host(in_sync_replicas: list[int] | None = None) -> Host:
+def leading_host(in_sync_replicas: list[int] | None = None, replication: ReplicationConfig = CONFIG) -> Host:
     """A logstore that leads one partition of three replicas."""
-    host = Host(replication=CONFIG)
+    host = Host(replication=replication)
     host.greet(1, 2, 3)
     host.lead(
         topic(replicas=REPLICAS, in_sync_replicas=in_sync_replicas or REPLICAS, configs={"min.insync.replicas": "2"})

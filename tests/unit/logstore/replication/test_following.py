@@ -181,6 +181,31 @@ def test_a_log_start_in_the_midst_of_a_batch_is_followed() -> None:
     assert partition_of(host).log.log_start_offset == 7
 
 
+def test_an_empty_log_begins_where_the_compacted_one_of_the_leader_does() -> None:
+    host = following_host()
+    first = 3 * 2**31
+    answer(host, fetch_of(host), ReplicaData(1, 0, 0, LEADER, first + 1, 0, records=stored(first)))
+    host.settle()
+    log = partition_of(host).log
+    assert (log.log_start_offset, *end_and_watermark(host)) == (first, first + 1, first + 1)
+    (position,) = fetch_of(host).positions
+    assert position.fetch_offset == first + 1
+
+
+def test_a_cut_makes_clean_what_is_cut_off_dirty_again() -> None:
+    host = following_host()
+    follow_to(host, 0, 0, 0)
+    log = partition_of(host).log
+    log.first_dirty_offset = 5
+    fetch = fetch_of(host)
+    answer(host, fetch, ReplicaData(1, 0, 0, LEADER, 2, 0, diverging_epoch=0, diverging_end_offset=2))
+    host.settle()
+    host.core.tick(host.now_ms)
+    host.settle()
+    assert (log.log_end_offset, log.first_dirty_offset) == (2, 2)
+    assert "orders 0 2" in host.disk.read_file("/data0/cleaner-offset-checkpoint").decode()
+
+
 def test_what_does_not_fit_ends_the_fetching_until_there_is_a_new_epoch() -> None:
     host = following_host()
     follow_to(host, 0)

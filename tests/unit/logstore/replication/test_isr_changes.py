@@ -64,6 +64,22 @@ def test_a_follower_that_has_caught_up_joins_and_is_waited_for_at_once() -> None
     assert partition_of(host).high_watermark == 1
 
 
+def test_who_is_about_to_join_counts_for_records_that_are_committed_and_not_for_what_is_to_be() -> None:
+    host = leading_host()
+    host.append(leader_epoch=0)
+    host.lead(topic(0, 1, replicas=REPLICAS, in_sync_replicas=[1], configs={"min.insync.replicas": "2"}))
+    state = host.query_state().state
+    assert state is not None
+    assert not state.in_sync_replicas_at_minimum
+    assert host.append(leader_epoch=0).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    FollowerByHand(host, 3).ask(at(1))
+    host.settle()
+    state = host.query_state().state
+    assert state is not None
+    assert state.in_sync_replicas_at_minimum
+    assert host.append(leader_epoch=0).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+
 def test_who_has_not_the_begin_of_the_epoch_may_not_join() -> None:
     """KAFKA-7128: the watermark of a new leader may be behind what has been committed."""
     host = leading_host([1, 2])
@@ -225,6 +241,33 @@ def test_records_are_deleted_when_every_live_replica_has_deleted_them() -> None:
     assert deleted(host) is None
     tell_brokers(host, 1, 2)
     assert deleted(host) == (0, 3), "whoever is not there need not be waited for"
+
+
+def test_a_deletion_is_answered_as_soon_as_the_last_replica_has_told_its_new_start() -> None:
+    host = leading_host()
+    host.append(batch(4), leader_epoch=0)
+    followers = [FollowerByHand(host, node_id) for node_id in (2, 3)]
+    for follower in followers:
+        follower.ask(at(4))
+    host.settle()
+    delete_records(host, 3)
+    host.settle()
+    for follower, answers in zip(followers, (0, 1), strict=True):
+        follower.ask(at(4, log_start=3))
+        said = host.settle()
+        assert len([response for out in said for response in out.administration]) == answers, "and no tick has passed"
+
+
+def test_a_deletion_ends_with_its_partition() -> None:
+    host = leading_host()
+    host.append(batch(4), leader_epoch=0)
+    FollowerByHand(host, 2).ask(at(4))
+    FollowerByHand(host, 3).ask(at(4))
+    host.settle()
+    delete_records(host, 3)
+    host.settle()
+    host.stop_replica()
+    assert deleted(host) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
 def test_who_does_not_follow_a_deletion_in_time_makes_it_time_out() -> None:

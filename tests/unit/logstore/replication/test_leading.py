@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest
 from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.wire.errors import ErrorCode
 from tests.unit.logstore.replication.support import (
+    CONFIG,
     REPLICAS,
     FollowerByHand,
     at,
@@ -31,8 +34,51 @@ def test_an_append_is_committed_when_every_member_has_it() -> None:
     said = host.settle()
     assert partition_of(host).high_watermark == 1
     assert [state.high_watermark for out in said for state in states(out, WATCH)] == [1]
-    # Both are told at once, though nothing else is new.
+    host.core.tick(host.now_ms)
+    said = host.settle()
+    # Both are told, though nothing else is new.
     assert [[data.high_watermark for data in follower.answer_in(*said) or []] for follower in followers] == [[1], [1]]
+
+
+def test_a_watermark_goes_with_the_next_records() -> None:
+    host = leading_host()
+    followers = [FollowerByHand(host, node_id) for node_id in (2, 3)]
+    for follower in followers:
+        follower.fetch(at(0))
+    host.append(leader_epoch=0)
+    host.settle()
+    for follower in followers:
+        follower.ask(at(1))
+    said = host.settle()
+    assert partition_of(host).high_watermark == 1
+    assert [follower.answer_in(*said) for follower in followers] == [None, None]
+    host.append(leader_epoch=0)
+    said = [host.out, *host.settle()]
+    for follower in followers:
+        (data,) = follower.answer_in(*said) or []
+        assert (data.high_watermark, offsets(data.records)) == (1, [1])
+
+
+def test_a_watermark_is_told_when_the_time_of_a_fetch_is_over() -> None:
+    host = leading_host([1, 2])
+    follower = FollowerByHand(host, 2)
+    follower.fetch(at(0))
+    host.append(leader_epoch=0)
+    host.settle()
+    follower.ask(at(1))
+    assert follower.answer() is None
+    host.now_ms += 501
+    assert [data.high_watermark for data in follower.answer() or []] == [1]
+
+
+def test_where_consumers_read_from_followers_a_watermark_is_told_at_once() -> None:
+    host = leading_host([1, 2], replace(CONFIG, tells_watermarks_at_once=True))
+    follower = FollowerByHand(host, 2)
+    follower.fetch(at(0))
+    host.append(leader_epoch=0)
+    host.settle()
+    follower.ask(at(1))
+    assert [data.high_watermark for data in follower.answer() or []] == [1]
 
 
 def test_a_fetch_waits_for_news_and_no_longer_than_it_was_told() -> None:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import ConfigError, build_config
+from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log_copy import MOVED_FROM, Origin
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.shell.config import LogstoreSettings
@@ -179,13 +180,15 @@ def test_a_partition_without_its_topic_id_is_set_aside(tmp_path: Path) -> None:
 
 def test_an_operator_is_told_when_the_machine_may_have_lost_acknowledged_records(tmp_path: Path) -> None:
     make_partition(tmp_path)
+    (directory,) = load(tmp_path).directories
+    execute(PosixDisk(), directory.trust())
     with capture_logs() as after_a_crash_of_the_process:
         load(tmp_path)
     with capture_logs() as after_one_of_the_machine:
         load(tmp_path, kernel_boot_id="boot-2")
     assert [line["event"] for line in after_a_crash_of_the_process if line["log_level"] == "warning"] == []
     assert [line["event"] for line in after_one_of_the_machine if line["log_level"] == "warning"] == [
-        "the machine stopped before the logs were flushed: their last records may be lost"
+        "the machine stopped, or a flush failed, before all was on the disk: the last records may be lost"
     ]
 
 

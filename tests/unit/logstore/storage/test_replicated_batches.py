@@ -10,7 +10,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import patch_offsets
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.replicated_batches import append_replicated, begins_before
+from services.logstore.core.storage.replicated_batches import append_replicated, begins_before, begins_behind_wide_gap
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, new_log, read, read_all, reopen, settle
 
@@ -61,6 +61,17 @@ def test_a_gap_is_what_compaction_has_left() -> None:
     settle(disk, log)
     assert read_all(disk, log) == [(0, 0), (40, 40), (90, 90)]
     assert read_all(disk, reopen(disk, TopicConfig(segment_bytes=100)).log) == [(0, 0), (40, 40), (90, 90)]
+
+
+def test_an_empty_log_may_begin_behind_a_gap_wider_than_a_segment() -> None:
+    disk = DiskModel()
+    log = new_log(disk)
+    assert begins_behind_wide_gap(log, memoryview(placed(2**31))) == 2**31
+    assert begins_behind_wide_gap(log, memoryview(placed(2**31 - 1))) is None
+    assert isinstance(take(log, placed(2**31)), str)
+    assert (log.next_offset, log.take_write()) == (0, None)
+    assert take(log, placed(0)) is None
+    assert begins_behind_wide_gap(log, memoryview(placed(2**31))) is None, "it is not empty any more"
 
 
 def damaged(records: bytes, position: int) -> bytes:

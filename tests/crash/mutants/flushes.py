@@ -1,0 +1,102 @@
+"""Planted faults of flushes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.ports.disk import DiskError, DiskErrorKind
+from services.logstore.core.appends import Appends
+from services.logstore.core.storage import effects
+from services.logstore.core.storage.effects import FlushEffect
+from services.logstore.core.storage.log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.log_flushes import LogFlushes
+from services.logstore.core.storage.segment import Segment
+from tests.crash import life
+from tests.crash.mutants.planting import Plant, replace
+
+
+def flush_does_nothing() -> None:
+    replace(effects, "_flush", lambda disk, effect: None)
+
+
+def failed_flush_is_retried() -> None:
+    original = effects._flush
+
+    def flush(disk: Any, effect: FlushEffect) -> None:
+        try:
+            original(disk, effect)
+        except DiskError:
+            original(disk, effect)
+
+    replace(effects, "_flush", flush)
+
+
+def closed_segments_are_not_flushed() -> None:
+    def add_closed_segment(self: LogFlushes, segment: Segment, end_offset: int) -> None:
+        self._directory_changed = True
+
+    replace(LogFlushes, "add_closed_segment", add_closed_segment)
+
+
+def flush_is_not_waited_for() -> None:
+    original = PartitionLog.take_write
+
+    def take_write(self: PartitionLog) -> Any:
+        effect = original(self)
+        if effect is not None and effect.flush is not None:
+            effect.flush = self.flushes.in_flight = None
+        return effect
+
+    replace(PartitionLog, "take_write", take_write)
+
+
+def recovery_point_is_ahead() -> None:
+    original = LogFlushes.done
+
+    def done(self: LogFlushes, effect: FlushEffect) -> None:
+        original(self, effect)
+        self.recovery_point = self._log.log_end_offset
+
+    replace(LogFlushes, "done", done)
+
+
+def repeated_batch_is_not_flushed() -> None:
+    def repeat(self: PartitionLog, known: Any, token: object) -> AppendOutcome:
+        required_offset = known.last_offset + 1
+        is_written = self.log_end_offset >= required_offset
+        if not is_written:
+            self.writes.join(required_offset, token)
+        return AppendOutcome(known.first_offset, required_offset, -1, True, is_written)
+
+    replace(PartitionLog, "_repeat", repeat)
+
+
+def write_waits_for_ever_behind_a_flush() -> None:
+    replace(Appends, "on_flushed", lambda self, log: None)
+
+
+def lack_of_room_is_overlooked() -> None:
+    original = effects.execute
+
+    def execute(disk: Any, effect: Any) -> bytes:
+        try:
+            return original(disk, effect)
+        except DiskError as error:
+            if error.kind is not DiskErrorKind.NO_SPACE:
+                raise
+            return b""
+
+    replace(effects, "execute", execute)
+    replace(life, "execute", execute)
+
+
+PLANTS: tuple[Plant, ...] = (
+    flush_does_nothing,
+    failed_flush_is_retried,
+    closed_segments_are_not_flushed,
+    flush_is_not_waited_for,
+    recovery_point_is_ahead,
+    repeated_batch_is_not_flushed,
+    write_waits_for_ever_behind_a_flush,
+    lack_of_room_is_overlooked,
+)

@@ -1,0 +1,174 @@
+"""Planted faults of recovery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.logstore.core.storage import producer_recovery, recovery
+from services.logstore.core.storage.effects import FlushEffect
+from services.logstore.core.storage.leader_epochs import LeaderEpochs
+from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.storage.log_flushes import LogFlushes
+from services.logstore.core.storage.offset_index import OffsetIndex
+from services.logstore.core.storage.producer_state import ProducerState
+from services.logstore.core.storage.segment import Segment
+from services.logstore.core.storage.time_index import TimeIndex
+from tests.crash.mutants.planting import Plant, replace
+
+
+def recovery_checks_no_crc() -> None:
+    original = Segment.rebuild
+
+    def rebuild(self: Segment, *, check_crc: bool) -> Any:
+        return original(self, check_crc=False)
+
+    replace(Segment, "rebuild", rebuild)
+
+
+def recovery_loses_the_last_batch() -> None:
+    original = Segment.rebuild
+
+    def rebuild(self: Segment, *, check_crc: bool) -> Any:
+        return list(original(self, check_crc=check_crc))[:-1]
+
+    replace(Segment, "rebuild", rebuild)
+
+
+def torn_tail_is_not_cut() -> None:
+    def cut(self: Segment) -> int:
+        return self._disk.size(self.file) - self.byte_count
+
+    replace(Segment, "cut", cut)
+
+
+def torn_tail_is_cut_and_not_flushed() -> None:
+    def cut(self: Segment) -> int:
+        past_bytes = self._disk.size(self.file) - self.byte_count
+        if past_bytes > 0:
+            self._disk.truncate(self.file, self.byte_count)
+        return past_bytes
+
+    replace(Segment, "cut", cut)
+
+
+def segments_after_a_hole_stay() -> None:
+    replace(recovery._Opening, "_drop", lambda self, segment: None)
+
+
+def indexes_are_not_rebuilt() -> None:
+    original = Segment.rebuild
+
+    def rebuild(self: Segment, *, check_crc: bool) -> Any:
+        found = self._try_to_map_indexes()
+        yield from original(self, check_crc=check_crc)
+        if found is not None and found[0].belongs_to(self.byte_count):
+            self._offset_index = OffsetIndex(found[0].path, self.base_offset, bytearray(found[0].content()))
+            self._time_index = TimeIndex(found[1].path, self.base_offset, bytearray(found[1].content()))
+
+    replace(Segment, "rebuild", rebuild)
+
+
+def last_time_is_never_in_doubt() -> None:
+    replace(Segment, "_is_last_time_true", lambda self, offset_index, time_index: True)
+
+
+def leader_epochs_are_not_truncated() -> None:
+    replace(LeaderEpochs, "truncate_from", lambda self, offset: None)
+
+
+def leader_epochs_are_written_late() -> None:
+    """The checkpoint that a flush writes is the one before."""
+    original = LogFlushes.begin
+
+    def begin(self: LogFlushes, upto_offset: int) -> FlushEffect:
+        effect = original(self, upto_offset)
+        log: Any = self._log
+        held, _LATE[log] = _LATE.get(log, []), effect.replacements
+        effect.replacements = held
+        return effect
+
+    replace(LogFlushes, "begin", begin)
+
+
+_LATE: dict[Any, Any] = {}
+
+
+def snapshot_is_from_the_future() -> None:
+    """Named by an offset before the last batch that it tells of."""
+    original = LogFlushes.add_snapshot
+
+    def add_snapshot(self: LogFlushes, snapshot: Any, offset: int) -> None:
+        earlier = f"{snapshot.path[:-29]}{offset - 1:020d}.snapshot"
+        original(self, type(snapshot)(earlier, snapshot.content), offset)
+
+    replace(LogFlushes, "add_snapshot", add_snapshot)
+
+
+def snapshots_past_the_end_stay() -> None:
+    replace(recovery._Opening, "remove_leftovers", lambda self: None)
+
+
+def producers_are_those_of_the_snapshot() -> None:
+    replace(producer_recovery, "note_producer", lambda producers, header: None)
+    replace(recovery, "note_producer", lambda producers, header: None)
+
+
+def producers_are_forgotten() -> None:
+    replace(ProducerState, "load", lambda self, entries: None)
+
+
+def high_watermark_is_believed() -> None:
+    original = LogDirectory.load
+
+    def load(self: LogDirectory, *arguments: Any) -> Any:
+        found = original(self, *arguments)
+        marks = self._read_offsets("replication-offset-checkpoint")
+        return [
+            type(each)(each.topic_partition, each.topic_id, marks.get(each.topic_partition, 0), each.opened)
+            for each in found
+        ]
+
+    replace(LogDirectory, "load", load)
+
+
+def emptied_indexes_are_not_flushed() -> None:
+    original = LogFlushes.begin
+
+    def begin(self: LogFlushes, upto_offset: int) -> FlushEffect:
+        effect = original(self, upto_offset)
+        active = self._log.segments.active
+        if active.base_offset == upto_offset:
+            effect.files = [path for path in effect.files if path not in active.paths]
+        return effect
+
+    replace(LogFlushes, "begin", begin)
+
+
+def leader_epochs_are_read_back_from_batches() -> None:
+    original = recovery._Opening._recover
+
+    def recover(self: Any, suspects: list[Segment]) -> None:
+        self.leader_epochs.truncate_from(suspects[0].base_offset)
+        original(self, suspects)
+
+    replace(recovery._Opening, "_recover", recover)
+
+
+PLANTS: tuple[Plant, ...] = (
+    recovery_checks_no_crc,
+    recovery_loses_the_last_batch,
+    torn_tail_is_not_cut,
+    torn_tail_is_cut_and_not_flushed,
+    segments_after_a_hole_stay,
+    indexes_are_not_rebuilt,
+    last_time_is_never_in_doubt,
+    leader_epochs_are_not_truncated,
+    leader_epochs_are_written_late,
+    snapshot_is_from_the_future,
+    snapshots_past_the_end_stay,
+    producers_are_those_of_the_snapshot,
+    producers_are_forgotten,
+    high_watermark_is_believed,
+    emptied_indexes_are_not_flushed,
+    leader_epochs_are_read_back_from_batches,
+)

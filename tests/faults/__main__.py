@@ -1,0 +1,67 @@
+"""`python -m tests.faults`: real faults on real processes, one cell after another; see docs/faults.md.
+
+Ends with `N cells, lost 0, duplicated 0, reordered 0`, and with status 1 when anything at all went wrong: a record, a
+cluster that did not come back by itself, clients that could not go on. A missed goal of time is told, no failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.faults.cells import CELLS
+from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
+from tests.faults.grid import Grid, Outcome
+from tests.faults.report import last_lines, progress_line, save
+
+SECONDS = 30.0
+WHOLE_GRID = "grid"
+"""The name under which a run of all cells is saved."""
+
+
+def main() -> int:
+    arguments = _arguments()
+    if arguments.list:
+        print("\n".join(CELLS))
+        return 0
+    names = list(CELLS) if arguments.cells is None else arguments.cells.split(",")
+    unknown = [name for name in names if name not in CELLS]
+    if unknown:
+        print(f"no cells {', '.join(unknown)}; there are {', '.join(CELLS)}", file=sys.stderr)
+        return 2
+    signals_end_the_run()
+    outcomes = []
+    with FaultCluster() as cluster:
+        if cluster.no_network:
+            print(f"no network namespaces: {cluster.no_network}")
+        try:
+            print(f"started in {cluster.start():.1f} s", flush=True)
+        except UnhealthyError as reason:
+            print(f"the cluster does not start: {reason}")
+            return 1
+        grid = Grid(cluster, arguments.seconds, arguments.seed, arguments.keep)
+        for name in names:
+            outcome: Outcome = grid.play(CELLS[name])
+            print(progress_line(outcome), flush=True)
+            outcomes.append(outcome)
+    save_as = arguments.save or (WHOLE_GRID if arguments.cells is None else None)
+    if save_as is not None:
+        print(f"saved: {save(outcomes, save_as)}")
+    print("\n".join(last_lines(outcomes)))
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description="Real faults on real processes.")
+    parser.add_argument("--cells", metavar="NAME,…", help="these alone, in this order; all unless told")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"of each cell under load ({SECONDS:g})")
+    parser.add_argument("--seed", type=int, default=1, help="of what is chosen by chance: whom a fault hits, and when")
+    parser.add_argument("--save", metavar="NAME", help="save the table under tests/faults/results")
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="copy histories and logs of failed cells there")
+    parser.add_argument("--list", action="store_true", help="name the cells")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""bench-control in small: what it says was measured was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.control.designs import Design
+from bench.control.measure import Offered, measure
+
+pytestmark = pytest.mark.integration
+
+CHANGES = 10
+
+
+def test_one_queue_is_measured_without_and_with_a_backlog(tmp_path: Path) -> None:
+    backlogs = [Offered(0), Offered(100)]
+    points = measure(tmp_path / "cluster", [Design.ONE_QUEUE], backlogs, CHANGES, 1, 1000, print)
+    assert [point.backlog for point in points] == backlogs
+    for point in points:
+        assert len(point.parked_failed) >= CHANGES
+        assert len(point.acknowledged) == 2 * len(point.parked_failed)
+        for change in point.changes:
+            assert 0 <= change.arrived <= change.applied <= change.acknowledged
+    empty, full = points
+    assert {change.requests_waiting for change in empty.changes} == {0}
+    assert max(change.requests_waiting for change in full.changes) > 0
+    assert empty.appends_per_second == [0]
+    assert full.appends_per_second[0] > 0

@@ -1,0 +1,80 @@
+"""A short grid of real faults on a whole cluster, with the cuts where this machine allows network namespaces; and that
+nothing of a run is left behind when it is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from barnabas.cli.processes import read_pid_file, session_members
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+CELLS = ["kill-leader", "stop-leader", "isolate-leader", "kill-everything"]
+WITHOUT_CUTS = 3
+SECONDS = 8
+GRID_SECONDS_MAX = 400
+CLEAN_SECONDS_MAX = 60.0
+
+
+@pytest.mark.timeout(GRID_SECONDS_MAX + 30)
+def test_short_grid(tmp_path: Path) -> None:
+    keep = tmp_path / "kept"
+    argv = ["--cells", ",".join(CELLS), "--seconds", str(SECONDS), "--keep", str(keep)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults", *argv],
+        cwd=ROOT,
+        env=_environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=GRID_SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = re.fullmatch(r"(\d+) cells, lost 0, duplicated 0, reordered 0", done.stdout.splitlines()[-1])
+    assert last is not None, done.stdout
+    assert int(last[1]) == (WITHOUT_CUTS if "no network namespaces" in done.stdout else len(CELLS))
+    assert list(tmp_path.glob("barnabas-faults-*")) == []
+
+
+@pytest.mark.timeout(GRID_SECONDS_MAX)
+def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-m", "tests.faults", "--cells", "kill-leader"],
+        cwd=ROOT,
+        env=_environment(tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    lines = iter(run.stdout.readline, "")
+    try:
+        assert any(line.startswith("started in") for line in lines)
+        (directory,) = tmp_path.glob("barnabas-faults-*")
+        identities = list(filter(None, map(read_pid_file, (directory / "run").glob("*.pid"))))
+        assert all(map(session_members, identities))
+    finally:
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        run.stdout.close()
+
+    deadline = time.monotonic() + CLEAN_SECONDS_MAX
+    while directory.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not directory.exists()
+    assert not any(map(session_members, identities))
+    assert list(Path("/run/netns").glob(f"bf{directory.name[-8:]}-*")) == []
+    assert str(directory) not in Path("/proc/mounts").read_text()
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """Everything that a run makes is made below the directory."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(directory)}

@@ -1,0 +1,54 @@
+"""What clients do that makes trouble: they die, they wake too late, they all come at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.sim.faults.kinds import Fault
+from tests.sim.faults.processes import kill
+from tests.sim.scheduler import MS, SECOND
+
+if TYPE_CHECKING:
+    from tests.sim.cluster import Cluster
+    from tests.sim.faults.swarm import Faults
+
+
+def kill_client(faults: Faults) -> None:
+    kill(faults, Fault.KILL_CLIENT, faults.cluster.clients)
+
+
+def zombie_producer(faults: Faults) -> None:
+    """It sleeps with requests under way for longer than anybody waits for them, and then goes on as if nothing was."""
+    sending = [each for each in faults.cluster.producers if each.alive and not each.paused and each.unanswered]
+    producer = faults.one_of(sending)
+    if producer is not None:
+        producer.pause()
+        faults.hit(Fault.ZOMBIE_PRODUCER)
+        duration_us = faults.random.randrange(10 * SECOND, 20 * SECOND)
+        faults.scheduler.plan(duration_us, f"{producer.name} wakes", producer.resume)
+
+
+def retry_storm(faults: Faults) -> None:
+    """Their connections go, three times in a second."""
+    cluster = faults.cluster
+    hit = faults.first_hit(Fault.RETRY_STORM)
+
+    def strike() -> None:
+        if sum(cluster.network.break_connections(each.name, 1.0) for each in cluster.clients) > 1:
+            hit()
+
+    strike()
+    for delay_us in (400 * MS, 900 * MS):
+        faults.after(delay_us, "all clients lose their connections", strike)
+
+
+STRIKES: dict[Fault, Callable[[Faults], None]] = {
+    Fault.KILL_CLIENT: kill_client,
+    Fault.ZOMBIE_PRODUCER: zombie_producer,
+    Fault.RETRY_STORM: retry_storm,
+}
+
+
+def heal(cluster: Cluster) -> None:
+    """They are processes, and have been started again as such."""

@@ -1,0 +1,82 @@
+"""I11: no request of a stale epoch changes anything, seen where it is received.
+
+A logstore obeys only the newest controller that it has heard of, and only what is meant for its own registration; the
+controller grants an ISR only to the leader of the epoch that is asked for, and says of it what etcd has.
+"""
+
+from __future__ import annotations
+
+from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
+from barnabas.cluster.messages import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControlRequest,
+    ControlResponse,
+)
+from barnabas.ports.etcd import Get, Put, Txn
+from barnabas.wire.errors import ErrorCode
+from tests.sim.elections import Elections
+from tests.sim.etcd_model import EtcdModel
+from tests.sim.history import name
+from tests.sim.scheduler import InvariantViolation
+
+FENCED = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.STALE_BROKER_EPOCH)
+
+
+class CommandFence:
+    """The control listener of one logstore's life."""
+
+    def __init__(self, logstore: str) -> None:
+        self._logstore = logstore
+        # By session and sequence: the command, and the registration of its time.
+        self._commands: dict[tuple[int, int], tuple[ControlRequest, int]] = {}
+        self._controller_epoch = -1
+
+    def received(self, session_id: int, command: ControlRequest, broker_epoch: int) -> None:
+        self._commands[session_id, command.sequence] = (command, broker_epoch)
+
+    def answered(self, session_id: int, answer: ControlResponse, broker_epoch: int) -> None:
+        """In the order in which commands are carried out."""
+        command, epoch_before = self._commands.pop((session_id, answer.sequence))
+        if answer.error_code in FENCED:
+            return
+        if command.controller_epoch < self._controller_epoch:
+            raise InvariantViolation(
+                f"I11: {self._logstore} obeys controller epoch {command.controller_epoch}, it knows of "
+                f"{self._controller_epoch}"
+            )
+        if command.broker_epoch not in (epoch_before, broker_epoch):
+            raise InvariantViolation(
+                f"I11: {self._logstore} of broker epoch {broker_epoch} obeys a command for {command.broker_epoch}"
+            )
+        self._controller_epoch = command.controller_epoch
+
+
+def check_isr_answer(elections: Elections, asked: AlterPartitionRequest, answer: AlterPartitionResponse) -> None:
+    """What a controller has granted."""
+    for change, result in zip(asked.partitions, answer.partitions, strict=False):
+        if result.error_code or answer.error_code:
+            continue
+        key = (change.topic_id, change.partition)
+        if change.topic_id in elections.deleted:
+            continue
+        leads = elections.record_of(key, change.leader_epoch)
+        told = elections.record_at(key, result.leader_epoch, result.partition_epoch)
+        if leads is None or leads.leader != asked.broker_id or result.leader_epoch < change.leader_epoch:
+            raise InvariantViolation(f"I11: {asked.broker_id} is granted an ISR of {name(key)} by {change}: {result}")
+        if told is None or set(told.in_sync_replicas) != set(result.in_sync_replicas):
+            raise InvariantViolation(f"I11: of {name(key)} a controller tells {result}, etcd has {told}")
+
+
+def check_writer(model: EtcdModel, writer: str, txn: Txn, revision_before: int) -> None:
+    """What the cluster is, only the controller that is elected at that moment writes (a lease is not a lock)."""
+    keys = Keys()
+    decided = (keys.topics, keys.partitions, keys.deletions, keys.controller_epoch)
+    written = [each.key for each in txn.success if isinstance(each, Put) and each.key.startswith(decided)]
+    is_applied = any(model.get(Get(key))[0].mod_revision > revision_before for key in written if model.get(Get(key)))
+    if not is_applied:
+        return
+    election = model.get(Get(keys.election))
+    elected = decode_registration(Role.CONTROLLER, election[0].value) if election else None
+    if not isinstance(elected, ControllerRegistration) or elected.controller_id != writer:
+        raise InvariantViolation(f"I11: {writer} has written {written}, elected is {elected}")

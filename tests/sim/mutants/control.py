@@ -1,0 +1,76 @@
+"""What a logstore takes from a controller: rules 11 and 13."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from barnabas.cluster.messages import ControlRequest, PartitionMetadata, TopicMetadata
+from barnabas.cluster.topic_config import TopicConfig
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.control import Control
+from services.logstore.core.partition import LeadershipChange, Partition
+from tests.sim.mutants.planting import LATE_COMMANDS, LEADERS, TWO_CONTROLLERS, Mutants, replace_in
+
+CONTROL = Mutants("control")
+
+
+@CONTROL.breaks("11", TWO_CONTROLLERS)
+def stale_controller_epoch_is_accepted() -> None:
+    original = Control._begin
+
+    def begin(self: Control, session_id: int, request: ControlRequest, now_ms: int) -> None:
+        self._controller_epoch = -1
+        original(self, session_id, request, now_ms)
+
+    replace_in(Control, "_begin", begin)
+
+
+@CONTROL.breaks("11", LEADERS)
+def stale_broker_epoch_is_accepted() -> None:
+    original = Control._begin
+
+    def begin(self: Control, session_id: int, request: ControlRequest, now_ms: int) -> None:
+        original(self, session_id, replace(request, broker_epoch=self._replicas.broker_epoch), now_ms)
+
+    replace_in(Control, "_begin", begin)
+
+
+@CONTROL.breaks("11", LATE_COMMANDS)
+def older_epochs_are_accepted() -> None:
+    original = Partition.apply
+
+    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
+        if state.leader_epoch == self.leader_epoch and state.partition_epoch < self.partition_epoch:
+            self.partition_epoch = state.partition_epoch - 1
+        return original(self, state, lag_ms_max, now_ms)
+
+    replace_in(Partition, "apply", apply)
+
+
+@CONTROL.breaks("13")
+def a_topic_made_again_takes_the_old_log() -> None:
+    original = Control._apply
+
+    def apply(self: Control, topic: TopicMetadata, state: PartitionMetadata, config: TopicConfig) -> Any:
+        found = self._replicas.by_name.get((topic.topic, state.partition))
+        if found is not None and found.topic_id != topic.topic_id:
+            self._replicas.remove(found)
+            found.topic_id, found.key = topic.topic_id, (topic.topic_id, state.partition)
+            self._replicas.add(found)
+        return (yield from original(self, topic, state, config))
+
+    replace_in(Control, "_apply", apply)
+
+
+@CONTROL.breaks("13")
+def stop_replica_is_dropped() -> None:
+    replace_in(Control, "_stop", lambda self, asked, now_ms: ErrorCode.NONE)
+
+
+@CONTROL.breaks("13")
+def deletion_is_stale_without_a_new_epoch() -> None:
+    def check_stop(self: Partition, leader_epoch: int) -> ErrorCode:
+        return ErrorCode.NONE if leader_epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
+
+    replace_in(Partition, "check_stop", check_stop)

@@ -1,0 +1,132 @@
+"""Who is in sync, and what that commits: rules 3 to 6."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barnabas.cluster.messages import AlterPartitionResponse
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.appends import Appends
+from services.logstore.core.partition import Partition
+from services.logstore.core.replication.follower_progress import FollowerProgress
+from services.logstore.core.replication.in_sync_replicas import InSyncReplicas, PendingIsr
+from services.logstore.core.replication.isr_changes import IsrChanges
+from tests.sim.mutants.planting import CONTROLLERS, FOLLOWERS, LEADERS, Mutants, replace_in
+
+IN_SYNC = Mutants("in-sync replicas")
+
+
+@IN_SYNC.breaks("3", FOLLOWERS)
+def watermark_of_the_committed_isr_only() -> None:
+    replace_in(InSyncReplicas, "maximal", property(lambda self: self.committed))
+
+
+@IN_SYNC.breaks("3", FOLLOWERS)
+def watermark_of_the_leader_alone() -> None:
+    replace_in(InSyncReplicas, "maximal", property(lambda self: ()))
+    replace_in(FollowerProgress, "may_join", property(lambda self: False))
+
+
+@IN_SYNC.breaks("3", LEADERS)
+def watermark_moves_under_the_minimum_isr() -> None:
+    original = Partition.advance_high_watermark
+    at_minimum = Partition.__dict__["in_sync_replicas_at_minimum"]
+
+    def advance(self: Partition, lag_ms_max: int, now_ms: int) -> bool:
+        Partition.in_sync_replicas_at_minimum = property(lambda self: True)  # type: ignore[method-assign,assignment]
+        try:
+            return original(self, lag_ms_max, now_ms)
+        finally:
+            Partition.in_sync_replicas_at_minimum = at_minimum  # type: ignore[method-assign]
+
+    replace_in(Partition, "advance_high_watermark", advance)
+
+
+@IN_SYNC.breaks("4", LEADERS)
+def joins_before_the_begin_of_the_epoch() -> None:
+    def caught_up_outsiders(self: Partition) -> list[int]:
+        return [
+            node_id
+            for node_id, follower in self.followers.items()
+            if follower.may_join
+            and follower.log_end_offset >= self.high_watermark
+            and node_id not in self.isr.committed
+        ]
+
+    replace_in(Partition, "caught_up_outsiders", caught_up_outsiders)
+
+
+@IN_SYNC.breaks("4", FOLLOWERS)
+def joins_wherever_it_is() -> None:
+    def caught_up_outsiders(self: Partition) -> list[int]:
+        strangers = [node_id for node_id in self.followers if node_id not in self.isr.committed]
+        return [node_id for node_id in strangers if self.followers[node_id].may_join]
+
+    replace_in(Partition, "caught_up_outsiders", caught_up_outsiders)
+
+
+@IN_SYNC.breaks("4")
+def nobody_ever_joins() -> None:
+    replace_in(Partition, "caught_up_outsiders", lambda self: [])
+
+
+@IN_SYNC.breaks("5", FOLLOWERS)
+def shrink_takes_effect_at_once() -> None:
+    def maximal(self: InSyncReplicas) -> tuple[int, ...]:
+        return self.committed if self.pending is None else self.pending.members
+
+    replace_in(InSyncReplicas, "maximal", property(maximal))
+
+
+@IN_SYNC.breaks("5", CONTROLLERS)
+def a_lost_answer_reverts_the_change() -> None:
+    original = IsrChanges.on_answer
+
+    def on_answer(self: IsrChanges, response: AlterPartitionResponse | None, now_ms: int) -> None:
+        if response is None:
+            for partition, _ in self._asked:
+                partition.isr.pending = None
+        original(self, response, now_ms)
+
+    replace_in(IsrChanges, "on_answer", on_answer)
+
+
+@IN_SYNC.breaks("5", FOLLOWERS)
+def an_isr_counts_before_it_is_committed() -> None:
+    """What is asked of the controller is taken for granted."""
+
+    def propose(self: InSyncReplicas, joining: Sequence[int]) -> bool:
+        strangers = [node_id for node_id in joining if node_id not in self.committed]
+        if self.pending is not None or not strangers:
+            return False
+        self.committed = (*self.committed, *strangers)
+        self.pending = PendingIsr(self.committed, True)
+        return True
+
+    replace_in(InSyncReplicas, "propose_expansion", propose)
+
+
+@IN_SYNC.breaks("6", FOLLOWERS)
+def minimum_isr_is_not_looked_at_before_the_append() -> None:
+    def check_append(self: Partition, leader_epoch: int, acks: int) -> ErrorCode:
+        if self.leading and leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.online else ErrorCode.KAFKA_STORAGE_ERROR
+
+    replace_in(Partition, "check_append", check_append)
+
+
+@IN_SYNC.breaks("7", LEADERS)
+def leader_change_leaves_appends_waiting() -> None:
+    """What is not written when the epoch ends is answered when it is."""
+    replace_in(Appends, "fail_pending", lambda self, partition, error: None)
+
+
+@IN_SYNC.breaks("7", LEADERS)
+def appends_of_another_epoch_are_taken() -> None:
+    def check_append(self: Partition, leader_epoch: int, acks: int) -> ErrorCode:
+        if self.leading:
+            return ErrorCode.NONE if acks != -1 or self.in_sync_replicas_at_minimum else ErrorCode.NOT_ENOUGH_REPLICAS
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.online else ErrorCode.KAFKA_STORAGE_ERROR
+
+    replace_in(Partition, "check_append", check_append)

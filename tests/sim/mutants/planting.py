@@ -1,0 +1,105 @@
+"""How a fault of our own is planted, and where it is looked for.
+
+A mutant is a function that breaks one rule of a core by replacing something in it. `rule` is the number of that rule in
+the list of rules that a rewrite gets wrong (docs/correctness.md), or the invariant that speaks of it. Most mutants have
+to show in any mixture; what only disks, or only networks bring to light is looked for where those suffer, as a harness
+that finds it there after ten seeds finds it elsewhere after a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.faults import Fault
+from tests.sim.run import Options
+from tests.sim.shapes import AtMost, Profile
+
+SECONDS = 10
+# A cluster as small as shows what three logstores do to each other.
+SMALL = AtMost(logstores=3, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1)
+
+ANY = None
+DISKS = [
+    Fault.POWER_CUT,
+    Fault.TORN_WRITE,
+    Fault.KILL_LOGSTORE,
+    Fault.TERMINATE_LOGSTORE,
+    Fault.FLUSH_ERROR,
+    Fault.WRITE_ERROR,
+]
+LEADERS = [
+    Fault.KILL_LOGSTORE,
+    Fault.TERMINATE_LOGSTORE,
+    Fault.PAUSE_PAST_LEASE,
+    Fault.LEASE_ENDS_EARLY,
+    Fault.CUT,
+    Fault.ISOLATE,
+    Fault.CRASH_WRITTEN,
+]
+FOLLOWERS = [Fault.CUT, Fault.CUT_ONE_WAY, Fault.SLOW, Fault.SLOW_LINK, Fault.PAUSE, Fault.KILL_LOGSTORE]
+CONTROLLERS = [
+    Fault.KILL_CONTROLLER,
+    Fault.CRASH_BETWEEN_TXNS,
+    Fault.CRASH_ALTER_PARTITION,
+    Fault.PAUSE_PAST_LEASE,
+    Fault.LEASE_ENDS_EARLY,
+    Fault.KILL_LOGSTORE,
+    Fault.TXN_LOST,
+    Fault.TXN_ANSWER_LOST,
+    Fault.RESET_ETCD,
+    Fault.WATCH_LAG,
+    Fault.KILL_ETCD,
+]
+
+
+# One controller takes itself for active still, or what it wrote is on its way, when another one is.
+TWO_CONTROLLERS = [
+    Fault.LEASE_ENDS_EARLY,
+    Fault.WATCH_LAG,
+    Fault.PAUSE_PAST_LEASE,
+    Fault.ETCD_LEADER_LOSS,
+    Fault.ISOLATE,
+    Fault.KILL_LOGSTORE,
+]
+# What is said on one connection arrives after what was said later on another one.
+LATE_COMMANDS = [Fault.JITTER, Fault.LOSS, Fault.SLOW_LINK, Fault.KILL_LOGSTORE, Fault.CUT_ONE_WAY]
+
+
+@dataclass(slots=True, frozen=True)
+class Mutant:
+    plant: Callable[[], None]
+    rule: str
+    options: Options
+
+    @property
+    def name(self) -> str:
+        return self.plant.__name__.replace("_", " ")
+
+
+@dataclass(slots=True)
+class Mutants:
+    """Those of one area, in the order in which they are written."""
+
+    area: str
+    all: list[Mutant] = field(default_factory=list)
+
+    def breaks(
+        self, rule: str, faults: list[Fault] | None = ANY, *, seconds: int = SECONDS, at_most: AtMost = SMALL
+    ) -> Callable[[Callable[[], None]], Callable[[], None]]:
+        """Decorates what plants a mutant."""
+
+        def registered(plant: Callable[[], None]) -> Callable[[], None]:
+            self.all.append(
+                Mutant(plant, rule, Options(seconds=seconds, faults=faults, at_most=at_most, profile=Profile.SPARSE))
+            )
+            return plant
+
+        return registered
+
+
+def replace_in(owner: Any, name: str, mutation: Any) -> None:
+    """Put `mutation` in the place of something that `owner` has of its own: one that is renamed is not passed over."""
+    assert name in vars(owner), f"{owner} has no {name} of its own any more"
+    setattr(owner, name, mutation)

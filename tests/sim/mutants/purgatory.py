@@ -1,0 +1,92 @@
+"""Purgatory: rules 7 and 8, and the memory of those that wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.channel.messages import ParkProduce
+from services.gateway.core.produce import PendingProduce
+from services.purgatory.core.purgatory import PurgatoryCore
+from services.purgatory.core.waiting import ProduceWait
+from services.purgatory.core.watches import PartitionWatch, Standing
+from tests.sim.mutants.planting import LEADERS, Mutants, replace_in
+
+PURGATORY = Mutants("purgatory")
+
+
+@PURGATORY.breaks("8", LEADERS)
+def purgatory_ignores_epochs() -> None:
+    def standing(self: PartitionWatch, leader_epoch: int) -> Standing:
+        return Standing.LEADING if self.state is not None and self.state.leading else Standing.UNKNOWN
+
+    replace_in(PartitionWatch, "standing", standing)
+    replace_in(PurgatoryCore, "metadata_applied", lambda self, image: None)
+
+
+@PURGATORY.breaks("8")
+def purgatory_ignores_topic_ids() -> None:
+    original = PurgatoryCore.partition_states
+
+    def partition_states(self: PurgatoryCore, node_id: int, states: list[Any]) -> None:
+        original(self, node_id, states)
+        for state in states:
+            for watch in self._watches:
+                if watch.partition == state.partition and watch.topic_id != state.topic_id:
+                    watch.learn(state)
+                    self._look_at(watch, False)
+
+    replace_in(PurgatoryCore, "partition_states", partition_states)
+
+
+@PURGATORY.breaks("8")
+def purgatory_is_one_offset_early() -> None:
+    original = ProduceWait.__init__
+
+    def init(self: ProduceWait, entry: Any, watch: PartitionWatch, condition: Any) -> None:
+        original(self, entry, watch, condition)
+        self.required_offset -= 1
+
+    replace_in(ProduceWait, "__init__", init)
+
+
+@PURGATORY.breaks("8")
+def purgatory_looks_before_it_watches() -> None:
+    """What is known already when an entry is parked is not looked at: a lost wake-up."""
+    original = PurgatoryCore.park_produce
+
+    def park_produce(self: PurgatoryCore, stream_id: int, park: ParkProduce, now_ms: int) -> None:
+        known = {watch: watch.state for watch in self._watches}
+        for watch in known:
+            watch.state = None
+        original(self, stream_id, park, now_ms)
+        for watch, state in known.items():
+            watch.state = state
+
+    replace_in(PurgatoryCore, "park_produce", park_produce)
+
+
+@PURGATORY.breaks("7", LEADERS)
+def leader_change_leaves_produces_parked() -> None:
+    """What was parked under an older epoch waits for its timeout."""
+    original = PartitionWatch.standing
+
+    def standing(self: PartitionWatch, leader_epoch: int) -> Standing:
+        found = original(self, leader_epoch)
+        return Standing.UNKNOWN if found in (Standing.ENDED, Standing.FOLLOWING) else found
+
+    replace_in(PartitionWatch, "standing", standing)
+    replace_in(PurgatoryCore, "metadata_applied", lambda self, image: None)
+
+
+@PURGATORY.breaks("I16")
+def purgatory_forgets_to_unwatch() -> None:
+    replace_in(type(PurgatoryCore(0)._watches), "left", lambda self, watch: None)
+
+
+@PURGATORY.breaks("8")
+def lost_entry_is_success() -> None:
+    def pod_lost(self: PendingProduce) -> None:
+        self.pod = None
+        self._respond()
+
+    replace_in(PendingProduce, "pod_lost", pod_lost)

@@ -1,0 +1,131 @@
+"""Between a leader and its followers: rules 1, 2 and 10."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from barnabas.channel.messages import ReplicaData
+from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.messages import IsrChange
+from barnabas.wire.errors import ErrorCode
+from services.controller.core import isr_changes
+from services.controller.core.partition_alteration import alter_partition
+from services.controller.core.partition_changes import Liveness, TopicRules
+from services.logstore.core.partition import Partition
+from services.logstore.core.replication.fetcher import Fetcher, FollowedPartition, Stage
+from services.logstore.core.replication.follower_progress import FollowerProgress
+from services.logstore.core.replication.following import Following
+from services.logstore.core.replication.leading import FollowedSlot, Leading
+from services.logstore.core.storage.leader_epochs import NO_EPOCH
+from tests.sim.mutants.planting import DISKS, FOLLOWERS, LEADERS, Mutants, replace_in
+
+REPLICATION = Mutants("replication")
+
+
+@REPLICATION.breaks("1", LEADERS)
+def truncates_to_its_own_watermark() -> None:
+    """Before KIP-101: whoever follows another leader first drops what it does not know to be committed."""
+    original = Following.follow
+
+    def follow(self: Following, partition: Partition) -> None:
+        original(self, partition)
+        found = self._find(partition, Stage.TO_TELL)
+        if found is not None and partition.high_watermark < partition.log.log_end_offset:
+            self._begin_cut(*found, partition.high_watermark, begin_anew=False)
+
+    replace_in(Following, "follow", follow)
+
+
+@REPLICATION.breaks("1", LEADERS)
+def truncates_in_a_single_round() -> None:
+    """KIP-279: a leader that does not know the follower's last epoch answers with the end of an older one, and lets the
+    follower read on where that reaches.
+    """
+    original = Leading._problem
+
+    def problem(
+        self: Leading, partition: Partition, followed: FollowedSlot, replica_id: int
+    ) -> ErrorCode | ReplicaData | None:
+        found = original(self, partition, followed, replica_id)
+        position = followed.position
+        if isinstance(found, ReplicaData) and found.diverging_end_offset >= position.fetch_offset:
+            return None
+        return found
+
+    replace_in(Leading, "_problem", problem)
+
+
+@REPLICATION.breaks("1", LEADERS)
+def logs_that_part_are_not_noticed() -> None:
+    """No lastFetchedEpoch: the offset alone says where a follower reads on."""
+    original = Leading._problem
+
+    def problem(
+        self: Leading, partition: Partition, followed: FollowedSlot, replica_id: int
+    ) -> ErrorCode | ReplicaData | None:
+        position = followed.position
+        followed.position = replace(position, last_fetched_epoch=NO_EPOCH)
+        found = original(self, partition, followed, replica_id)
+        followed.position = position
+        return found
+
+    replace_in(Leading, "_problem", problem)
+
+
+@REPLICATION.breaks("2", LEADERS)
+def leader_does_not_look_at_the_followers_epoch() -> None:
+    def check(self: Partition, current_leader_epoch: int) -> ErrorCode:
+        return ErrorCode.NONE if self.leading else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    replace_in(Partition, "check_leader_epoch", check)
+
+
+@REPLICATION.breaks("2", LEADERS)
+def follower_takes_answers_of_an_older_epoch() -> None:
+    def asked_of(self: Fetcher, slot: int, request_id: int) -> FollowedPartition | None:
+        followed = self._by_slot.get(slot)
+        is_told = followed is not None and followed.stage in (Stage.TOLD, Stage.TO_TELL, Stage.BACKING_OFF)
+        return followed if is_told else None
+
+    replace_in(Fetcher, "asked_of", asked_of)
+
+
+@REPLICATION.breaks("10", LEADERS)
+def follower_takes_no_watermark() -> None:
+    def hear(self: Following, fetcher: Fetcher, followed: FollowedPartition) -> None:
+        followed.word = (-1, -1)
+
+    replace_in(Following, "_hear", hear)
+
+
+@REPLICATION.breaks("10", FOLLOWERS)
+def follower_counts_before_it_has_written() -> None:
+    """The leader takes a follower for as far as it has been sent records."""
+    original = Leading.on_bytes
+
+    def on_bytes(self: Leading, effect: object, data: bytes) -> bool:
+        awaited = self._ranges.get(effect)  # type: ignore[call-overload]
+        was_read = original(self, effect, data)  # type: ignore[arg-type]
+        if awaited is not None and effect not in self._ranges:
+            follower = awaited.partition.followers.get(awaited.stream.session.replica_id)
+            if follower is not None and awaited.partition.leading:
+                follower.log_end_offset = awaited.partition.log.log_end_offset
+                self._follower_moved(awaited.partition)
+        return bool(was_read)
+
+    replace_in(Leading, "on_bytes", on_bytes)
+
+
+@REPLICATION.breaks("4", DISKS)
+def any_incarnation_may_join() -> None:
+    """KIP-903: a fetch of an older life brings a replica into the ISR that has restarted since, and lost records."""
+    replace_in(FollowerProgress, "may_join", property(lambda self: self.session.replica_id >= 0))
+    original = alter_partition
+
+    def alter(
+        partition: PartitionRecord, change: IsrChange, broker_id: int, live: Liveness, rules: TopicRules
+    ) -> PartitionRecord | ErrorCode:
+        named = {each.broker_id: each.broker_epoch for each in change.in_sync_replicas}
+        return original(partition, change, broker_id, Liveness(named), rules)
+
+    replace_in(isr_changes, "alter_partition", alter)

@@ -1,0 +1,31 @@
+"""Who looks on as the logs of logstores change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from services.logstore.core.partition import Partition
+from tests.sim.replica_logs import Batch
+
+if TYPE_CHECKING:
+    from tests.sim.nodes.logstore import LogstoreNode
+
+
+class DiskWatcher(Protocol):
+    def opened(self, node: LogstoreNode) -> None:
+        """A process has opened them."""
+
+    def writing(self, node: LogstoreNode, partition: Partition, data: bytes) -> list[Batch]:
+        """Before a write, whatever becomes of it."""
+
+    def wrote(self, node: LogstoreNode, partition: Partition, batches: list[Batch]) -> None:
+        """It is done."""
+
+    def failed(self, batches: list[Batch]) -> None:
+        """It is not done, or only in part."""
+
+    def cut(self, node: LogstoreNode, partition: Partition, end: int, *, begins_anew: bool) -> None:
+        """A log ends at `end` from now on; or it begins there, empty."""
+
+    def flushed(self, node: LogstoreNode, partition: Partition, offset: int) -> None:
+        """Everything below `offset` survives a loss of power."""

@@ -1,0 +1,91 @@
+"""The streams of a logstore: those that others open to it, and those that it opens to the leaders that it follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from barnabas.channel.messages import (
+    ExchangeRequest,
+    ReadRequest,
+    ReplicateRequest,
+    ReplicateResponse,
+    WatchRequest,
+)
+from barnabas.cluster.administration import AdministrationRequest
+from barnabas.cluster.messages import ControlRequest
+from services.logstore.core.replication.outbox import LeaderLink
+from tests.sim.links import Link
+from tests.sim.protocols import REPLICATE
+
+if TYPE_CHECKING:
+    from tests.sim.nodes.logstore import LogstoreNode
+
+
+class LeaderStream(Link):
+    """The stream to one life of a leader."""
+
+    def __init__(self, node: LogstoreNode, wanted: LeaderLink) -> None:
+        self.wanted = wanted
+        self._node = node
+        super().__init__(
+            node,
+            REPLICATE,
+            wanted.leader.data_address,
+            hello=ReplicateRequest(hello=wanted.hello),
+            on_up=self._say,
+            on_message=self._say,
+            on_down=self._down,
+        )
+
+    def _say(self, response: ReplicateResponse) -> None:
+        assert self._node.core is not None
+        self._node.core.on_leader_response(self.wanted.leader.node_id, response)
+        self._node.turn_soon()
+
+    def _down(self, reason: str) -> None:
+        if self._node.core is not None:
+            self._node.core.on_leader_lost(self.wanted.leader.node_id)
+            self._node.turn_soon()
+
+
+class DataStream:
+    """Exchange, Read, Watch, Replicate, or one call of Administration: which one, its messages tell."""
+
+    def __init__(self, node: LogstoreNode, stream_id: int) -> None:
+        self._node = node
+        self._stream_id = stream_id
+
+    def on_message(
+        self, message: ExchangeRequest | ReadRequest | WatchRequest | ReplicateRequest | AdministrationRequest
+    ) -> None:
+        core = self._node.core
+        assert core is not None
+        match message:
+            case ReplicateRequest():
+                core.on_replicate(self._stream_id, message)
+            case ExchangeRequest():
+                core.on_exchange(self._stream_id, message)
+            case ReadRequest():
+                core.on_read(self._stream_id, message)
+            case WatchRequest():
+                core.on_watch(self._stream_id, message)
+            case _:
+                if not core.on_administration(self._stream_id, message):
+                    self._node.refuse(self._stream_id)
+        self._node.turn_soon()
+
+    def on_closed(self, reason: str) -> None:
+        self._node.stream_closed(self._stream_id)
+
+
+class ControlSession:
+    def __init__(self, node: LogstoreNode, session_id: int) -> None:
+        self._node = node
+        self._session_id = session_id
+
+    def on_message(self, message: ControlRequest) -> None:
+        if not message.heartbeat:
+            self._node.command(self._session_id, message)
+
+    def on_closed(self, reason: str) -> None:
+        self._node.stream_closed(self._session_id)

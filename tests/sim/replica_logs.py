@@ -1,0 +1,181 @@
+"""What is on the disks, batch by batch: every replica's log, and the book of what is committed.
+
+A batch is one object for all replicas, by its first offset and its leader epoch, so that logs are compared by identity.
+The book of a partition holds what a leader's high watermark has passed; a replica's `agreed_end` is how far its log and
+the book are the same. Everything is kept up as batches are written and cut, and read from the disk only when a process
+opens its logs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from barnabas.ports.disk import Buffer
+from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, decode_payload, iterate_headers
+from services.logstore.core.storage.log import PartitionLog
+from tests.sim.disk_model import DiskModel
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """One batch, as whoever wrote it first did."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    crc: int
+    header: BatchHeader
+    payload: bytes
+    is_doubtful: bool = False
+    """Its write has failed: there may be another one in its place, if nobody else has it."""
+
+    def values(self) -> dict[int, bytes]:
+        """By offset."""
+        records = decode_payload(self.header, self.payload)
+        return {record.offset: record.value for record in records if record.value is not None}
+
+
+class BatchConflict(Exception):  # noqa: N818 - it names what was found
+    """Two batches of the same offset and leader epoch, or one that nobody wrote."""
+
+
+class BatchRegister:
+    """All batches that were ever written to any replica of one partition."""
+
+    def __init__(self) -> None:
+        self._batches: dict[tuple[int, int], Batch] = {}
+
+    def take(self, data: Buffer) -> list[Batch]:
+        """Of the bytes of a write. Raises BatchConflict (I3)."""
+        return [self._one(data, position, header, is_new=True) for position, header in iterate_headers(data)]
+
+    def find(self, data: Buffer) -> list[Batch]:
+        """Of the bytes of a file, all written before. Raises BatchConflict (I3)."""
+        return [self._one(data, position, header, is_new=False) for position, header in iterate_headers(data)]
+
+    def _one(self, data: Buffer, position: int, header: BatchHeader, *, is_new: bool) -> Batch:
+        key = (header.base_offset, header.partition_leader_epoch)
+        known = self._batches.get(key)
+        if known is not None and known.is_doubtful and is_new and known.crc != header.crc:
+            known = None
+        if known is None:
+            if not is_new:
+                raise BatchConflict(f"nobody has written offset {key[0]} of epoch {key[1]}, and there it is")
+            payload = bytes(data[position + HEADER_BYTES : position + header.size_bytes])
+            known = Batch(key[0], header.next_offset, key[1], header.crc, header, payload)
+            self._batches[key] = known
+        elif (known.next_offset, known.crc) != (header.next_offset, header.crc):
+            raise BatchConflict(f"offset {key[0]} of epoch {key[1]} is not the same batch everywhere")
+        return known
+
+
+@dataclass(slots=True)
+class ReplicaLog:
+    """One log on one disk, dead or alive. `flushed`: offsets below it survive a loss of power.
+
+    When the machine has lost power only what is below `kept_end` is surely there: `is_unknown` until a process opens
+    the log, then `is_lossy` until it has everything that is committed.
+    """
+
+    log: PartitionLog
+    batches: list[Batch] = field(default_factory=list)
+    bases: list[int] = field(default_factory=list)
+    start: int = 0
+    end: int = 0
+    agreed_end: int = 0
+    flushed: int = 0
+    is_unknown: bool = False
+    is_lossy: bool = False
+    kept_end: int = 0
+
+    @classmethod
+    def read(cls, disk: DiskModel, log: PartitionLog, register: BatchRegister) -> ReplicaLog:
+        """As it is on its disk."""
+        replica = cls(log, start=log.segments.first.base_offset, end=log.segments.first.base_offset)
+        replica.agreed_end = replica.start
+        for segment in log.segments.all():
+            replica.add(register.find(disk.peek(segment.log_path)[: segment.byte_count]))
+        replica.end = max(replica.end, log.log_end_offset)
+        return replica
+
+    def add(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            self.batches.append(batch)
+            self.bases.append(batch.base_offset)
+            self.end = batch.next_offset
+
+    def cut(self, end: int, *, begins_anew: bool) -> None:
+        """Nothing is there from `end` on; or nothing at all, and it goes on there."""
+        kept = 0 if begins_anew else bisect_left(self.bases, end)
+        del self.batches[kept:]
+        del self.bases[kept:]
+        if begins_anew:
+            self.start = self.agreed_end = end
+        self.end = end
+        self.agreed_end = min(self.agreed_end, end)
+        self.flushed = min(self.flushed, end)
+
+    def batches_from(self, offset: int, upto: int) -> list[Batch]:
+        """Those that begin in [offset, upto)."""
+        return self.batches[bisect_left(self.bases, offset) : bisect_left(self.bases, upto)]
+
+
+class Book:
+    """What is committed of one partition, in the order of its offsets."""
+
+    def __init__(self) -> None:
+        self._batches: list[Batch] = []
+        self._bases: list[int] = []
+        self.end = 0
+        # By leader epoch: the book's end when its leader's watermark moved last.
+        self._end_by_epoch: dict[int, int] = {}
+        self._decoded: tuple[Batch, dict[int, bytes]] | None = None
+
+    def end_before(self, leader_epoch: int) -> int:
+        """What leaders of earlier epochs have committed."""
+        return max((end for epoch, end in self._end_by_epoch.items() if epoch < leader_epoch), default=0)
+
+    def add(self, batches: Iterable[Batch], end: int, leader_epoch: int) -> None:
+        for batch in batches:
+            self._batches.append(batch)
+            self._bases.append(batch.base_offset)
+        self.end = end
+        self._end_by_epoch[leader_epoch] = end
+
+    def value_at(self, offset: int) -> bytes | None:
+        index = bisect_left(self._bases, offset + 1) - 1
+        if index < 0 or offset >= self.end:
+            return None
+        batch = self._batches[index]
+        if self._decoded is None or self._decoded[0] is not batch:
+            self._decoded = (batch, batch.values())
+        return self._decoded[1].get(offset)
+
+    def agree(self, replica: ReplicaLog) -> int:
+        """How far `replica` is like the book; remembered, so that it costs what is new."""
+        if replica.agreed_end >= min(self.end, replica.end):
+            return replica.agreed_end
+        mine = bisect_left(self._bases, replica.agreed_end)
+        others = bisect_left(replica.bases, replica.agreed_end)
+        while mine < len(self._batches) and others < len(replica.batches):
+            if self._batches[mine] is not replica.batches[others]:
+                return replica.agreed_end
+            replica.agreed_end = self._batches[mine].next_offset
+            mine, others = mine + 1, others + 1
+        if mine == len(self._batches) and others <= len(replica.batches):
+            # An offset that no batch has, as after a log that begins anew, is agreed on by being nowhere.
+            replica.agreed_end = max(replica.agreed_end, min(self.end, replica.end))
+        return replica.agreed_end
+
+    def cut(self, end: int) -> list[Batch]:
+        """What is committed no more: the batches from `end` on."""
+        kept = bisect_left(self._bases, end)
+        lost = self._batches[kept:]
+        del self._batches[kept:]
+        del self._bases[kept:]
+        self.end = min(self.end, end)
+        for epoch, upto in self._end_by_epoch.items():
+            self._end_by_epoch[epoch] = min(upto, end)
+        return lost

@@ -1,0 +1,187 @@
+"""What a seed plays: which cluster, who works with it, how long, and how often something goes wrong.
+
+BUSY is dense: seconds, thousands of events each, a fault every moment; it finds most. LONG is hours: minutes of a
+cluster that works at a quiet pace, with a fault now and then, as a cluster lives; it finds what needs time to go wrong,
+and what goes wrong after something else has healed. SPARSE is BUSY with few records: where only the faults matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from random import Random
+
+from tests.sim.clients.consumer import Taste
+from tests.sim.clients.producer import Behaviour
+from tests.sim.faults import Fault
+from tests.sim.scheduler import MS, SECOND
+from tests.sim.topology import Shape, TopicShape, random_administration_us, random_replica_lag_ms, random_topics
+
+ENCODED_SHARE = 0.1
+
+
+class Profile(Enum):
+    BUSY = "busy"
+    SPARSE = "sparse"
+    LONG = "long"
+
+
+@dataclass(slots=True)
+class AtMost:
+    """Bounds that make a case smaller. They count after everything is drawn, so that nothing else is drawn by them."""
+
+    logstores: int = 99
+    gateways: int = 99
+    purgatories: int = 99
+    controllers: int = 99
+    producers: int = 99
+    consumers: int = 99
+    topics: int = 99
+    partitions: int = 99
+
+    def bound(self, shape: Shape) -> None:
+        shape.logstores = min(shape.logstores, self.logstores)
+        shape.gateways = min(shape.gateways, self.gateways)
+        shape.purgatories = min(shape.purgatories, self.purgatories)
+        shape.controllers = min(shape.controllers, self.controllers)
+        shape.producers = shape.producers[: self.producers]
+        shape.consumers = shape.consumers[: self.consumers]
+        kept = list(shape.topics.items())[: self.topics]
+        shape.topics = {
+            topic: TopicShape(
+                min(each.partitions, self.partitions), min(each.replication_factor, shape.logstores), each.configs
+            )
+            for topic, each in kept
+        }
+
+    def __str__(self) -> str:
+        """As the command line has it."""
+        bounds = {each.name: getattr(self, each.name) for each in fields(self)}
+        return ",".join(f"{name}={bound}" for name, bound in bounds.items() if bound < 99)
+
+
+def random_shape(random: Random, profile: Profile = Profile.BUSY) -> Shape:
+    match profile:
+        case Profile.BUSY:
+            return _busy(random)
+        case Profile.SPARSE:
+            return _sparse(random)
+        case Profile.LONG:
+            return _long(random)
+
+
+def random_seconds(random: Random, profile: Profile) -> int:
+    """How long things go wrong, in virtual seconds."""
+    return random.choice((300, 600, 900)) if profile is Profile.LONG else 20
+
+
+def random_fault_interval_us(random: Random, profile: Profile) -> int:
+    """One fault about every so many microseconds."""
+    if profile is Profile.LONG:
+        return random.choice((10 * SECOND, 15 * SECOND, 30 * SECOND))
+    return random.choice((150 * MS, 400 * MS, 1_000 * MS, 3_000 * MS))
+
+
+def random_faults(random: Random) -> list[Fault]:
+    """A swarm: some kinds in this run, none of the others."""
+    kinds = list(Fault)
+    return random.sample(kinds, random.randint(0, len(kinds)))
+
+
+def _busy(random: Random) -> Shape:
+    behaviours = [
+        Behaviour(
+            idempotent=idempotent,
+            acks=-1 if idempotent else random.choice((-1, 0, 1)),
+            version=random.choice((3, 7, 9, 12, 13)),
+            interval_us=random.choice((10, 40, 150)) * MS,
+            records_max=random.choice((1, 3, 20)),
+        )
+        for idempotent in (True, random.random() < 0.5, False)[: random.randint(1, 3)]
+    ]
+    tastes = [
+        Taste(
+            version=random.choice((4, 7, 11, 12, 13, 18)),
+            max_wait_ms=random.choice((0, 20, 500)),
+            min_bytes=random.choice((1, 1, 500, 20_000)),
+            isolation_level=random.choice((0, 1)),
+            uses_sessions=random.random() < 0.6,
+        )
+        for _ in range(random.randint(1, 3))
+    ]
+    return Shape(
+        logstores=random.choice((3, 3, 3, 3, 4, 5)),
+        gateways=random.randint(1, 3),
+        purgatories=random.randint(1, 2),
+        controllers=random.randint(1, 3),
+        topics=random_topics(random, _topic_configs(random)),
+        producers=behaviours,
+        consumers=tastes,
+        encode=random.random() < ENCODED_SHARE,
+        replica_lag_ms_max=random_replica_lag_ms(random),
+        expendable=["payments"],
+        administration_us=random_administration_us(random),
+    )
+
+
+def _sparse(random: Random) -> Shape:
+    shape = _busy(random)
+    for behaviour in shape.producers:
+        behaviour.interval_us = random.choice((60, 120)) * MS
+        behaviour.records_max = 3
+    for taste in shape.consumers:
+        taste.max_wait_ms = 500
+    shape.replica_lag_ms_max = random.choice((1_500, 1_500, shape.replica_lag_ms_max))
+    return shape
+
+
+def _topic_configs(random: Random) -> dict[str, str]:
+    configs = {
+        "segment.ms": random.choice(("200", "2000", "600000")),
+        "index.interval.bytes": random.choice(("0", "4096")),
+    }
+    if random.random() < 0.3:
+        # Every key is there once: nothing goes, and everything is moved.
+        configs |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    if random.random() < 0.3:
+        configs["flush.messages"] = "1"
+    return configs
+
+
+def _long(random: Random) -> Shape:
+    """Three logstores or more, and some six operations a second: what is produced, and what is read of it."""
+    producers = [
+        Behaviour(
+            idempotent=idempotent,
+            acks=-1 if idempotent else random.choice((-1, 1)),
+            version=random.choice((3, 7, 9, 12, 13)),
+            interval_us=interval_ms * MS,
+            records_max=random.choice((1, 3)),
+        )
+        for idempotent, interval_ms in ((True, 600), (random.random() < 0.7, 1_000))
+    ]
+    consumers = [
+        Taste(
+            version=random.choice((4, 7, 11, 12, 13, 18)),
+            max_wait_ms=random.choice((500, 1_000)),
+            min_bytes=random.choice((1, 1, 200)),
+            isolation_level=random.choice((0, 1)),
+            uses_sessions=random.random() < 0.6,
+        )
+        for _ in range(random.choice((1, 1, 1, 2)))
+    ]
+    return Shape(
+        logstores=random.choice((3, 3, 3, 4)),
+        gateways=2,
+        purgatories=random.randint(1, 2),
+        controllers=2,
+        topics=random_topics(
+            random, _topic_configs(random) | {"segment.ms": random.choice(("10000", "60000", "600000"))}
+        ),
+        producers=producers,
+        consumers=consumers,
+        encode=random.random() < ENCODED_SHARE,
+        replica_lag_ms_max=random_replica_lag_ms(random),
+        expendable=["payments"],
+        administration_us=random_administration_us(random),
+    )

@@ -1,0 +1,83 @@
+"""What a cluster consists of, and who works with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.sim.clients.consumer import Taste
+from tests.sim.clients.producer import Behaviour
+
+REPLICA_LAG_MS_MAX = 30_000
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+
+
+@dataclass(slots=True)
+class TopicShape:
+    """`configs` are the topic's own overrides."""
+
+    partitions: int = 1
+    replication_factor: int = 3
+    configs: dict[str, str] = field(default_factory=lambda: {MIN_ISR: "2"})
+
+    def __str__(self) -> str:
+        words = [f"{self.partitions}×{self.replication_factor}, min ISR {self.configs.get(MIN_ISR, '1')}"]
+        words += ["unclean"] * (self.configs.get(UNCLEAN) == "true")
+        words += ["flushed"] * (self.configs.get("flush.messages") == "1")
+        words += ["compacted"] * (self.configs.get("cleanup.policy") == "compact")
+        return ", ".join(words)
+
+
+@dataclass(slots=True)
+class Shape:
+    """`replica_lag_ms_max` is `replica.lag.time.max.ms`; with `encode` every message goes through its encoding."""
+
+    logstores: int = 3
+    gateways: int = 2
+    purgatories: int = 2
+    controllers: int = 2
+    topics: dict[str, TopicShape] = field(default_factory=lambda: {"orders": TopicShape(2), "payments": TopicShape()})
+    producers: list[Behaviour] = field(default_factory=list)
+    consumers: list[Taste] = field(default_factory=list)
+    encode: bool = False
+    replica_lag_ms_max: int = REPLICA_LAG_MS_MAX
+    expendable: list[str] = field(default_factory=list)
+    """Topics that an administrator may delete, or have led unclean."""
+    administration_us: int = 0
+    """How long an administrator rests between two requests; 0: there is none."""
+
+    @property
+    def partition_counts(self) -> dict[str, int]:
+        return {topic: shape.partitions for topic, shape in self.topics.items()}
+
+    def __str__(self) -> str:
+        topics = "; ".join(f"{topic} {shape}" for topic, shape in self.topics.items())
+        return (
+            f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
+            f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
+            f"{topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
+            f"{f'administered every {self.administration_us / 1000:g} ms, ' if self.administration_us else ''}"
+            f"{'encoded' if self.encode else 'by reference'}"
+        )
+
+
+def random_topics(random: Random, configs: dict[str, str]) -> dict[str, TopicShape]:
+    """One whose records outlive any one machine, and one that promises what chance has it promise."""
+    promises = {MIN_ISR: random.choice(("1", "2", "2"))}
+    if random.random() < 0.3:
+        promises[UNCLEAN] = "true"
+    return {
+        "orders": TopicShape(random.randint(1, 3), 3, configs | {MIN_ISR: "2"}),
+        "payments": TopicShape(1, random.choice((1, 2, 3, 3)), configs | promises),
+    }
+
+
+def random_replica_lag_ms(random: Random) -> int:
+    """`replica.lag.time.max.ms`: Kafka's default, another that is in use, and a short one."""
+    return random.choice((REPLICA_LAG_MS_MAX, 10_000, 1_500))
+
+
+def random_administration_us(random: Random) -> int:
+    """Half of all clusters are left alone."""
+    return random.choice((0, 0, 0, 300_000, 1_000_000, 3_000_000))
