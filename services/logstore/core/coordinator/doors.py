@@ -8,7 +8,7 @@ the log has to say comes later, by the coordinator's methods.
 The order that a partition's coordinator sees under one leader epoch:
 
     on_leadership(epoch)                          it leads; nothing is known of the log
-    log.read(epoch, offset) → on_read(…)          again and again, until the log's end of that moment is reached
+    log.read(epoch, offset) → on_read(…)          one at a time, until the log's end of that moment is reached
     log.append(epoch, records) → required offset  now and then
     on_committed(high_watermark)                  everything below it is on all in-sync replicas
     on_lost(epoch)                                it leads no more, or what was appended is lost: let go of all state
@@ -40,11 +40,17 @@ class CoordinatedLog(Protocol):
         ...
 
     def read(self, expected_epoch: int, offset: int) -> None:
-        """Ask for some batches from `offset` on; `Coordinator.on_read` brings them, or `on_lost` ends the epoch."""
+        """Ask for some batches from `offset` on, or from where the log starts if that is later; `Coordinator.on_read`
+        brings them, or `on_lost` ends the epoch. What is not committed yet is read as well.
+        """
         ...
 
     def end_offset(self) -> int:
         """Where the next batch will begin."""
+        ...
+
+    def high_watermark(self) -> int:
+        """Everything below is on all in-sync replicas; `Coordinator.on_committed` tells of every later one."""
         ...
 
 

@@ -13,30 +13,29 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from services.logstore.core.coordinator.groups.offsets import TopicOffsets
+from services.logstore.core.coordinator.groups.group import TopicOffsets
 from services.logstore.core.coordinator.groups.records import OffsetCommitValue
+from services.logstore.core.coordinator.groups.registry import Groups
 
 SEVERAL_GROUPS_FROM: Final = 8
 _NONE_COMMITTED: Final = OffsetCommitValue(-1, -1, "", -1)
 
 
-def fetch_offsets(
-    request: OffsetFetchRequest, version: int, offsets_of: dict[str, TopicOffsets]
-) -> OffsetFetchResponse:
-    """What `offsets_of`, by group, has for a request; of a group that is not there nothing is committed."""
+def fetch_offsets(request: OffsetFetchRequest, version: int, groups: Groups) -> OffsetFetchResponse:
+    """What is committed, for a group that is not there nothing."""
     if version >= SEVERAL_GROUPS_FROM:
         return OffsetFetchResponse(
             groups=[
                 OffsetFetchResponseGroup(
-                    group.group_id,
+                    each.group_id,
                     _topics(
                         None
-                        if group.topics is None
-                        else [(each.name, each.partition_indexes) for each in group.topics],
-                        offsets_of.get(group.group_id, {}),
+                        if each.topics is None
+                        else [(topic.name, topic.partition_indexes) for topic in each.topics],
+                        _offsets_of(groups, each.group_id),
                     ),
                 )
-                for group in request.groups
+                for each in request.groups
             ]
         )
     asked = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
@@ -51,18 +50,31 @@ def fetch_offsets(
                     for each in topic.partitions
                 ],
             )
-            for topic in _topics(asked, offsets_of.get(request.group_id, {}))
+            for topic in _topics(asked, _offsets_of(groups, request.group_id))
         ]
     )
 
 
-def _topics(asked: list[tuple[str, list[int]]] | None, committed: TopicOffsets) -> list[OffsetFetchResponseTopics]:
+def _offsets_of(groups: Groups, group_id: str) -> dict[str, TopicOffsets]:
+    group = groups.get(group_id)
+    return {} if group is None else group.offsets
+
+
+def _topics(
+    asked: list[tuple[str, list[int]]] | None, committed: dict[str, TopicOffsets]
+) -> list[OffsetFetchResponseTopics]:
     """None asks for all that there are."""
-    wanted = [(topic, list(partitions)) for topic, partitions in committed.items()] if asked is None else asked
+    wanted = [(topic, list(each.partitions)) for topic, each in committed.items()] if asked is None else asked
     return [
         OffsetFetchResponseTopics(
             name=topic,
-            partitions=[_answer(index, committed.get(topic, {}).get(index, _NONE_COMMITTED)) for index in partitions],
+            partitions=[
+                _answer(
+                    index,
+                    committed[topic].partitions.get(index, _NONE_COMMITTED) if topic in committed else _NONE_COMMITTED,
+                )
+                for index in partitions
+            ],
         )
         for topic, partitions in wanted
     ]

@@ -11,7 +11,9 @@ from typing import Final
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from barnabas.wire.messages.sync_group import SyncGroupResponse
+from services.logstore.core.coordinator.groups.deadlines import Deadline
 from services.logstore.core.coordinator.groups.member import Member
+from services.logstore.core.coordinator.groups.records import OffsetCommitValue
 from services.logstore.core.coordinator.groups.subscription import topics_of_subscription
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -34,18 +36,46 @@ _BEFORE: Final = {
 }
 
 
+class Steps:
+    """Counts for all groups of a logstore: so a group that goes and comes again never takes the same step twice."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
+
+    def take(self) -> int:
+        self.count += 1
+        return self.count
+
+
+class TopicOffsets:
+    """What a group has committed for one topic, by partition."""
+
+    __slots__ = ("key_prefix", "partitions")
+
+    def __init__(self, key_prefix: bytes) -> None:
+        self.key_prefix = key_prefix
+        """Of the records' keys: all but the partition."""
+        self.partitions: dict[int, OffsetCommitValue] = {}
+
+
 class Group:
     """A group without a protocol type, and empty, is a simple one: there are only its offsets."""
 
     __slots__ = (
+        "_steps",
+        "assigned_generation",
         "awaiting_join",
         "generation_id",
         "group_id",
         "initial_remaining_ms",
         "is_initial_rebalance",
+        "join_deadline",
         "leader_id",
         "members",
         "new_member_added",
+        "offsets",
         "pending_joins",
         "pending_syncs",
         "protocol_name",
@@ -55,10 +85,12 @@ class Group:
         "state_wall_ms",
         "static_members",
         "step",
+        "subscribed_topics",
         "supported_protocols",
+        "sync_deadline",
     )
 
-    def __init__(self, group_id: str, wall_ms: int) -> None:
+    def __init__(self, group_id: str, wall_ms: int, steps: Steps) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.state_wall_ms = wall_ms
@@ -72,8 +104,8 @@ class Group:
         """Member id by group instance id."""
         self.replaced: dict[str, str] = {}
         """By group instance id the last member id that had it before: FENCED_INSTANCE_ID for who still waits by it."""
-        self.pending_joins: dict[str, None] = {}
-        """Member ids that were given out, and have not joined yet (KIP-394)."""
+        self.pending_joins: dict[str, Deadline] = {}
+        """Member ids that were given out, and have not joined yet, with the end of their sessions (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
         """Members that have joined the generation and not synced yet."""
         self.awaiting_join = 0
@@ -86,7 +118,18 @@ class Group:
         """In the initial rebalance: somebody has come since the delay began."""
         self.initial_remaining_ms = 0
         """In the initial rebalance: for how long it may be put off still, after the present delay."""
-        self.step = 0
+        self.join_deadline: Deadline | None = None
+        """Of the join phase."""
+        self.sync_deadline: Deadline | None = None
+        """Of the sync phase, which goes on until all members have synced."""
+        self.assigned_generation = -1
+        """The generation whose assignments have been written, and may not be committed yet."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """What the consumers of this generation subscribe to; None: not known, or it is not a group of consumers."""
+        self.offsets: dict[str, TopicOffsets] = {}
+        """What has been committed, by topic; no topic without a partition."""
+        self._steps = steps
+        self.step = steps.count
         """Counts up whenever a wait may be over."""
 
     # --- members ------------------------------------------------------------------------------------------------------
@@ -104,11 +147,9 @@ class Group:
         self.members[member.member_id] = member
         self._count_protocols(member, 1)
         self.awaiting_join += member.awaits_join
-        self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """A member or a pending one leaves; who waits by that id finds that it is gone."""
-        self.pending_joins.pop(member_id, None)
+        """A member leaves; who waits by that id finds that it is gone."""
         self.pending_syncs.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is None:
@@ -116,7 +157,7 @@ class Group:
         self._count_protocols(member, -1)
         self.awaiting_join -= member.awaits_join
         if member.awaits_join or member.awaits_sync:
-            self.step += 1
+            self.step = self._steps.take()
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
             self.replaced.pop(member.group_instance_id, None)
@@ -130,7 +171,7 @@ class Group:
         self.awaiting_join -= old.awaits_join
         self.pending_syncs.pop(old_member_id, None)
         self.replaced[group_instance_id] = old_member_id
-        self.step += 1
+        self.step = self._steps.take()
         new = Member(
             new_member_id,
             group_instance_id,
@@ -177,16 +218,19 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of its members'."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        """The longest of its members'; never negative, whatever they say."""
+        return max(0, 0, *(member.rebalance_timeout_ms for member in self.members.values()))
 
     @property
     def has_all_members_joined(self) -> bool:
         return len(self.members) == self.awaiting_join and not self.pending_joins
 
     @property
-    def is_simple(self) -> bool:
-        return self.protocol_type is None and self.state is GroupState.EMPTY and not self.pending_joins
+    def is_unused(self) -> bool:
+        """Nothing is known of it but its name."""
+        return not (
+            self.members or self.pending_joins or self.offsets or self.generation_id or self.protocol_type is not None
+        )
 
     # --- protocols ----------------------------------------------------------------------------------------------------
 
@@ -209,22 +253,27 @@ class Group:
             votes[name] = votes.get(name, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
-    @property
-    def subscribed_topics(self) -> frozenset[str] | None:
-        """What its consumers subscribe to; None: not known, or it is not a group of consumers."""
+    def note_subscriptions(self) -> None:
+        """Once in each generation: metadata is large, and offsets are looked at often."""
+        self.subscribed_topics = self._subscribed_topics()
+
+    def _subscribed_topics(self) -> frozenset[str] | None:
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return None
-        if not self.members:
-            return frozenset()
-        if self.protocol_name is None:
             return None
         topics: set[str] = set()
         for member in self.members.values():
-            subscribed = topics_of_subscription(member.protocols.get(self.protocol_name, b""))
+            assert self.protocol_name is not None
+            subscribed = topics_of_subscription(member.protocols[self.protocol_name])
             if subscribed is None:
                 return None
             topics |= subscribed
         return frozenset(topics)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """A group of consumers whose subscriptions can't be read may be subscribed to anything."""
+        if self.subscribed_topics is None:
+            return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return topic in self.subscribed_topics
 
     # --- states -------------------------------------------------------------------------------------------------------
 
@@ -248,7 +297,9 @@ class Group:
             self.move_to(GroupState.COMPLETING_REBALANCE, wall_ms)
         else:
             self.protocol_name = None
+            self.leader_id = None
             self.move_to(GroupState.EMPTY, wall_ms)
+        self.note_subscriptions()
 
     def elect_leader_who_joined(self) -> bool:
         """Whether the leader is among those who have joined, if need be another one; False: nobody has joined."""
@@ -273,7 +324,8 @@ class Group:
             member.awaits_join = False
             self.awaiting_join -= 1
             member.joined = response
-            self.step += 1
+            member.synced = None
+            self.step = self._steps.take()
 
     def complete_sync(self, member: Member, response: SyncGroupResponse) -> bool:
         """Whether it has waited for it."""
@@ -281,7 +333,7 @@ class Group:
             return False
         member.awaits_sync = False
         member.synced = response
-        self.step += 1
+        self.step = self._steps.take()
         return True
 
     def join_response(self, member_id: str, *, tells_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:

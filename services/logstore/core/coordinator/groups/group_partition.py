@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
-from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect, GroupWait
+from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
 from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
+from barnabas.wire.codec import UnsupportedVersion, decode_request
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages import Request, Response
-from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from barnabas.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
-from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from barnabas.wire.primitives import MalformedFrame
 from services.logstore.core.coordinator.doors import CoordinatedLog
+from services.logstore.core.coordinator.groups.calls import GroupCalls, heartbeat_answer
+from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.deadlines import Deadlines
-from services.logstore.core.coordinator.groups.fetching import SEVERAL_GROUPS_FROM, fetch_offsets
-from services.logstore.core.coordinator.groups.group import Group, GroupState
-from services.logstore.core.coordinator.groups.journal import Journal
-from services.logstore.core.coordinator.groups.listing import describe_group
+from services.logstore.core.coordinator.groups.group import GroupState, Steps
+from services.logstore.core.coordinator.groups.joining import Joining, MakeMemberId
+from services.logstore.core.coordinator.groups.journal import Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.loading import Loader
-from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.offsets import Offsets
-from services.logstore.core.coordinator.groups.rebalancing import (
-    Deadline,
-    DeadlineKey,
-    MakeMemberId,
-    Rebalancing,
-    told_error,
-)
-from services.logstore.core.coordinator.groups.records import GroupMetadataKey, group_record
+from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
+from services.logstore.core.coordinator.groups.registry import Groups
 
-_SEVERAL_MEMBERS_FROM: Final = 3
-_WAIT_MS_MAX: Final = 60_000
-"""After so long a waiting member's gateway asks again, should a word of purgatory have been lost."""
-
-AnswerTo = Callable[[GroupAnswer], None]
+_OFFSETS_PER_PIECE: Final = 500
+"""Looked at in one step, or those of one group."""
+_GROUPS_PER_PIECE: Final = 500
 
 
 class GroupPartition:
@@ -63,242 +41,139 @@ class GroupPartition:
         log: CoordinatedLog,
         decompress: Decompress,
         make_member_id: MakeMemberId,
-        wall_ms: int,
+        clock: Clock,
+        deadlines: Deadlines,
+        answers: list[StreamAnswer],
+        written: dict[Journal, None],
+        steps: Steps,
     ) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
-        self.groups: dict[str, Group] = {}
         self.log = log
-        self.journal = Journal(log, leader_epoch)
-        self._deadlines: Deadlines[DeadlineKey] = Deadlines()
-        self._offsets = Offsets(config, self.groups, self.journal)
-        self._rebalancing = Rebalancing(config, self.groups, self.journal, self._deadlines, make_member_id)
-        self._wall_ms = wall_ms
-        self.loader: Loader | None = Loader(self.groups, self._offsets, decompress, log.end_offset(), wall_ms)
-        self._answers: dict[type[Request], Callable[[GroupCall, Request, AnswerTo], None]] = {
-            JoinGroupRequest: self._join,
-            SyncGroupRequest: self._sync,
-            HeartbeatRequest: self._heartbeat,
-            LeaveGroupRequest: self._leave,
-            OffsetCommitRequest: self._commit,
-            OffsetFetchRequest: self._fetch,
-            OffsetDeleteRequest: self._delete_offsets,
-            DescribeGroupsRequest: self._describe,
-            DeleteGroupsRequest: self._delete_groups,
-        }
+        self.groups = Groups(steps)
+        self.journal = Journal(log, leader_epoch, answers, written)
+        self.loader: Loader | None = Loader(self.groups, decompress, log.end_offset(), clock.wall_ms)
+        self._config = config
+        self._answers = answers
+        self._rebalancing = Rebalancing(config, self.journal, deadlines, clock)
+        self._offsets = Offsets(config, self.journal, clock)
+        joining = Joining(config, self.groups, self._rebalancing, self.journal, deadlines, clock, make_member_id)
+        self._calls = GroupCalls(
+            leader_epoch, self.groups, joining, self._rebalancing, self._offsets, self.journal, clock, answers
+        )
+        self._to_expire: deque[str] = deque()
+        self.deleted_topics: dict[str, None] = {}
 
-    # --- time and loading ---------------------------------------------------------------------------------------------
+    # --- loading, and the end -----------------------------------------------------------------------------------------
 
-    def begin_turn(self, now_ms: int, wall_ms: int) -> None:
-        self._wall_ms = wall_ms
-        self._rebalancing.begin_turn(now_ms, wall_ms)
+    def load(self) -> bool:
+        """A piece of the log, or a request for more of it; whether it has all been read."""
+        loader = self.loader
+        assert loader is not None
+        loader.step()
+        if loader.is_done:
+            self._loaded()
+            return True
+        if not loader.has_data and not loader.is_reading:
+            loader.is_reading = True
+            self.log.read(self.leader_epoch, loader.next_offset)
+        return False
 
-    def loaded(self) -> None:
+    def _loaded(self) -> None:
         """The log has been read: everybody in it has a whole session to be heard of, and calls are served."""
         self.loader = None
-        for group in self.groups.values():
+        for group in list(self.groups):
             for member in group.members.values():
-                self._rebalancing.lives(group, member)
+                self._rebalancing.begin_session(group, member)
+            if len(group.members) > self._config.max_size:
+                # The limit has become smaller; members may still commit what they have read.
+                self._rebalancing.prepare(group)
 
-    def next_deadline_ms(self) -> int | None:
-        return self._deadlines.next_ms()
+    def lose(self) -> None:
+        """The epoch is over here, or the state is: whoever waits for the log is told, and nothing happens any more."""
+        self.journal.lose()
+        for group in self.groups:
+            self._rebalancing.stop(group)
+        if self.groups:
+            # Whoever waits for a member comes to look.
+            self.groups.steps.take()
 
-    def act_on_deadlines(self, now_ms: int) -> None:
-        while (due := self._deadlines.pop_due(now_ms)) is not None:
-            kind, group_id, member_id = due
-            match kind:
-                case Deadline.JOIN:
-                    self._rebalancing.join_deadline(group_id)
-                case Deadline.SYNC:
-                    self._rebalancing.sync_deadline(group_id)
-                case Deadline.SESSION:
-                    self._rebalancing.session_deadline(group_id, member_id)
+    # --- what is due --------------------------------------------------------------------------------------------------
 
-    def expire_offsets(self) -> None:
-        """Offsets that nobody has wanted for long, and groups of which nothing is left then."""
-        if self.loader is not None or self.journal.check():
-            return
-        for group in list(self.groups.values()):
-            nothing_is_left = self._offsets.expire(group, self._wall_ms)
-            if nothing_is_left and group.state is GroupState.EMPTY and not group.pending_joins:
-                self._remove(group)
+    def begin_expiry(self) -> None:
+        """Offsets that nobody has wanted for long are to go, and groups of which nothing is left then."""
+        if self.loader is None and not self._to_expire:
+            self._to_expire.extend(group.group_id for group in self.groups)
 
-    def topics_deleted(self, topics: set[str]) -> None:
-        if self.loader is None and not self.journal.check():
-            self._offsets.topics_deleted(topics, self._wall_ms)
+    def delete_topics(self, topics: Iterable[str]) -> None:
+        """Offsets of topics that are gone are to go with them; when that can be written."""
+        self.deleted_topics.update(dict.fromkeys(topics))
 
-    def _remove(self, group: Group) -> None:
-        self.journal.write(group_record(GroupMetadataKey(group.group_id), None, self._wall_ms))
-        del self.groups[group.group_id]
+    @property
+    def is_expiring(self) -> bool:
+        """There is more to look at, and nothing to wait for."""
+        return self.loader is None and bool(self._to_expire)
+
+    def tidy(self) -> bool:
+        """A piece of both; whether nothing is left to do."""
+        if self.journal.check():
+            # What has expired is found the next time as well.
+            self._to_expire.clear()
+            return not self.deleted_topics
+        for topic in self.deleted_topics:
+            for group in list(self.groups):
+                self._offsets.delete_topic(group, topic)
+                self.groups.remove_if_unused(group)
+        self.deleted_topics.clear()
+        looked_at = 0
+        for _ in range(_GROUPS_PER_PIECE):
+            if not self._to_expire or looked_at >= _OFFSETS_PER_PIECE:
+                break
+            looked_at += self._expire(self._to_expire.popleft())
+        return not self._to_expire
+
+    def _expire(self, group_id: str) -> int:
+        group = self.groups.get(group_id)
+        if group is None:
+            return 0
+        looked_at = self._offsets.expire(group)
+        if group.state is GroupState.EMPTY and not group.offsets and not group.pending_joins:
+            self._calls.remove(group)
+        return looked_at
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    def call(self, call: GroupCall, answer_to: AnswerTo) -> None:
+    def call(self, stream_id: int, call: GroupCall) -> None:
         """Answer now, or when what the answer rests on is committed."""
+        api_key = call.api_key
+        served = self._calls.by_api_key.get(api_key)
+        if served is None or not 0 <= call.api_version <= served.version_max:
+            self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
+            return
         if self.loader is not None:
-            answer_to(GroupAnswer(call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            if api_key == ApiKey.HEARTBEAT:
+                # Its session has not begun: nothing is wrong with a member that is early.
+                self._answers.append((stream_id, heartbeat_answer(call, ErrorCode.NONE)))
+            else:
+                self._refuse(stream_id, call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return
         try:
-            request = decode_request(call.api_key, call.api_version, memoryview(call.body), 0)
+            request = decode_request(api_key, call.api_version, memoryview(call.body), 0)
         except (MalformedFrame, UnsupportedVersion):
-            answer_to(GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST))
+            self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
             return
-        serve = self._answers.get(type(request))
-        if serve is None:
-            answer_to(GroupAnswer(call.request_id, ErrorCode.INVALID_REQUEST))
-        else:
-            serve(call, request, answer_to)
+        served.serve(stream_id, call, request)
 
-    def collect(self, collect: GroupCollect, answer_to: AnswerTo) -> None:
+    def collect(self, stream_id: int, collect: GroupCollect) -> None:
         """What a member has waited for; or that it still has to."""
-        if collect.coordinator_epoch != self.leader_epoch:
-            answer_to(GroupAnswer(collect.request_id, ErrorCode.NOT_COORDINATOR))
-            return
-        group = self.groups.get(collect.group_id)
-        member = None if group is None else group.members.get(collect.member_id)
-        joins = collect.api_key == ApiKey.JOIN_GROUP
-        response: JoinGroupResponse | SyncGroupResponse | None
-        if group is None or member is None:
-            error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.error_of_absent(collect.member_id)
-            response = (
-                JoinGroupResponse(error_code=error, member_id=collect.member_id, protocol_name="")
-                if joins
-                else SyncGroupResponse(error_code=error)
-            )
+        if self.loader is not None:
+            self._refuse(stream_id, collect.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        elif collect.api_key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP) or (
+            not 0 <= collect.api_version <= self._calls.by_api_key[collect.api_key].version_max
+        ):
+            self._refuse(stream_id, collect.request_id, ErrorCode.INVALID_REQUEST)
         else:
-            response = member.joined if joins else member.synced
-            if member.awaits_join if joins else member.awaits_sync:
-                answer_to(self._wait(collect.request_id, group, member))
-                return
-            if response is None:
-                # It waits for nothing any more: another request of its own has taken the answer.
-                response = (
-                    JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
-                    if joins
-                    else SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-                )
-        self._answer_when_committed(collect.request_id, response, collect.api_version, answer_to)
+            self._calls.collect(stream_id, collect)
 
-    def _wait(self, request_id: int, group: Group, member: Member) -> GroupAnswer:
-        generation_id = group.generation_id + member.awaits_join
-        wait = GroupWait(
-            self.leader_epoch, group.group_id, member.member_id, generation_id, group.step + 1, _WAIT_MS_MAX
-        )
-        return GroupAnswer(request_id, wait=wait)
-
-    def _answer_when_committed(
-        self, request_id: int, response: Response, api_version: int, answer_to: AnswerTo
-    ) -> None:
-        body = encode_body(response, api_version)
-        self.journal.then(lambda: answer_to(GroupAnswer(request_id, body=body)))
-
-    # --- one method per API key ---------------------------------------------------------------------------------------
-
-    def _join(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, JoinGroupRequest)
-        outcome = self._rebalancing.join(request, call.api_version, call.client_id, call.client_host)
-        response = outcome.joined if isinstance(outcome, Member) else outcome
-        if response is not None:
-            self._answer_when_committed(call.request_id, response, call.api_version, answer_to)
-        elif isinstance(outcome, Member):
-            answer_to(self._wait(call.request_id, self.groups[request.group_id], outcome))
-
-    def _sync(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, SyncGroupRequest)
-        outcome = self._rebalancing.sync(request)
-        if not isinstance(outcome, Member):
-            self._answer_when_committed(call.request_id, outcome, call.api_version, answer_to)
-            return
-        group, member = self.groups[request.group_id], outcome
-        if group.leader_id == member.member_id:
-            # What it waits for is only the log: that is no matter for purgatory.
-            self.journal.then(lambda: self._answer_sync(call, group, member, answer_to))
-        else:
-            self._answer_sync(call, group, member, answer_to)
-
-    def _answer_sync(self, call: GroupCall, group: Group, member: Member, answer_to: AnswerTo) -> None:
-        if member.awaits_sync:
-            answer_to(self._wait(call.request_id, group, member))
-        elif member.synced is not None:
-            answer_to(GroupAnswer(call.request_id, body=encode_body(member.synced, call.api_version)))
-        else:
-            refused = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-            answer_to(GroupAnswer(call.request_id, body=encode_body(refused, call.api_version)))
-
-    def _heartbeat(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, HeartbeatRequest)
-        response = HeartbeatResponse(error_code=self._rebalancing.heartbeat(request))
-        answer_to(GroupAnswer(call.request_id, body=encode_body(response, call.api_version)))
-
-    def _leave(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, LeaveGroupRequest)
-        if not request.group_id:
-            response = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-        elif call.api_version >= _SEVERAL_MEMBERS_FROM:
-            response = LeaveGroupResponse(members=self._rebalancing.leave(request.group_id, request.members))
-        else:
-            (left,) = self._rebalancing.leave(request.group_id, [MemberIdentity(request.member_id)])
-            response = LeaveGroupResponse(error_code=left.error_code)
-        self._answer_when_committed(call.request_id, response, call.api_version, answer_to)
-
-    def _commit(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, OffsetCommitRequest)
-        checked = self._offsets.check_commit(request, call.api_version)
-        error = checked if isinstance(checked, ErrorCode) else told_error(self.journal.check())
-        if isinstance(checked, ErrorCode) or error:
-            response = _refused_commit(request, error)
-        else:
-            member = checked.members.get(request.member_id)
-            if member is not None:
-                self._rebalancing.lives(checked, member)
-            response = self._offsets.commit(checked, request, self._wall_ms)
-        self._answer_when_committed(call.request_id, response, call.api_version, answer_to)
-
-    def _fetch(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, OffsetFetchRequest)
-        several = call.api_version >= SEVERAL_GROUPS_FROM
-        names = [group.group_id for group in request.groups] if several else [request.group_id]
-        response = fetch_offsets(request, call.api_version, {name: self._offsets.of(name) for name in names})
-        self._answer_when_committed(call.request_id, response, call.api_version, answer_to)
-
-    def _delete_offsets(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, OffsetDeleteRequest)
-        error = told_error(self.journal.check())
-        response = OffsetDeleteResponse(error_code=error) if error else self._offsets.delete(request, self._wall_ms)
-        self._answer_when_committed(call.request_id, response, call.api_version, answer_to)
-
-    def _describe(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, DescribeGroupsRequest)
-        described = [describe_group(name, self.groups.get(name), call.api_version) for name in request.groups]
-        response = DescribeGroupsResponse(groups=described)
-        self._answer_when_committed(call.request_id, response, call.api_version, answer_to)
-
-    def _delete_groups(self, call: GroupCall, request: Request, answer_to: AnswerTo) -> None:
-        assert isinstance(request, DeleteGroupsRequest)
-        results = [DeletableGroupResult(name, self._delete_group(name)) for name in request.groups_names]
-        response = DeleteGroupsResponse(results=results)
-        self._answer_when_committed(call.request_id, response, call.api_version, answer_to)
-
-    def _delete_group(self, group_id: str) -> ErrorCode:
-        group = self.groups.get(group_id)
-        if group is None:
-            return ErrorCode.GROUP_ID_NOT_FOUND
-        if group.state is not GroupState.EMPTY:
-            return ErrorCode.NON_EMPTY_GROUP
-        error = told_error(self.journal.check())
-        if not error:
-            self._offsets.delete_all(group_id, self._wall_ms)
-            self._remove(group)
-        return error
-
-
-def _refused_commit(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[OffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    def _refuse(self, stream_id: int, request_id: int, error: ErrorCode) -> None:
+        self._answers.append((stream_id, GroupAnswer(request_id, error)))

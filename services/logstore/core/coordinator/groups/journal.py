@@ -1,11 +1,12 @@
-"""What a coordinator writes in one turn, and what it does when that is committed."""
+"""What a coordinator writes in one turn, and what it says and does when that is committed."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
+from barnabas.channel.messages import GroupAnswer
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record
 from services.logstore.core.coordinator.doors import CoordinatedLog
@@ -14,23 +15,63 @@ BATCH_OVERHEAD_BYTES: Final = 61
 RECORD_OVERHEAD_BYTES: Final = 32
 """More than length, attributes, deltas and lengths of one record take."""
 
+StreamAnswer: TypeAlias = tuple[int, GroupAnswer]
+"""Stream id, and what is sent there."""
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""
+
+
+class Deferred(NamedTuple):
+    """One of both is called, once."""
+
+    committed: Callable[[], None]
+    lost: Callable[[], None] = _nothing
+
+
+Waiting: TypeAlias = StreamAnswer | Deferred
+
 
 class Journal:
-    """Records gather over a turn and are appended as one batch; actions wait for what has been written before them.
+    """Records gather over a turn and are appended as one batch; answers wait for what has been written before them.
 
-    Refused under the epoch that leads, or lost, the state that the records are about is void: `append` says so.
+    Refused under the epoch that leads, or lost, the state that the records are about is void: `append` says so, and
+    `lose` tells everybody who waits.
     """
 
-    __slots__ = ("_actions", "_high_watermark", "_leader_epoch", "_log", "_records", "_required_offset")
+    __slots__ = (
+        "_answers",
+        "_bytes",
+        "_high_watermark",
+        "_leader_epoch",
+        "_log",
+        "_records",
+        "_required_offset",
+        "_waiting",
+        "_waiting_now",
+        "_written",
+    )
 
-    def __init__(self, log: CoordinatedLog, leader_epoch: int) -> None:
+    def __init__(
+        self, log: CoordinatedLog, leader_epoch: int, answers: list[StreamAnswer], written: dict[Journal, None]
+    ) -> None:
+        """`answers` takes what need not wait any more, `written` every journal that has something to append.
+
+        What is in the log already is to be committed first, as what is read from it is told.
+        """
         self._log = log
         self._leader_epoch = leader_epoch
+        self._answers = answers
+        self._written = written
         self._records: list[Record] = []
-        self._actions: deque[tuple[int, Callable[[], None]]] = deque()
-        """With the high watermark that each waits for; of this turn's, -1."""
-        self._required_offset = 0
-        self._high_watermark = 0
+        self._bytes = BATCH_OVERHEAD_BYTES
+        self._waiting: deque[tuple[int, list[Waiting]]] = deque()
+        """By the high watermark that they wait for."""
+        self._waiting_now: list[Waiting] = []
+        """For what this turn writes."""
+        self._required_offset = log.end_offset()
+        self._high_watermark = log.high_watermark()
 
     def check(self) -> ErrorCode:
         """Whether anything can be written in this turn."""
@@ -42,33 +83,76 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Write what `check` allows and what `fits`."""
+        if not self._records:
+            self._written[self] = None
         self._records.append(record)
+        self._bytes += _size_of(record)
 
-    def then(self, action: Callable[[], None]) -> None:
-        """Do this when everything written so far is committed: now, if it is."""
-        if not self._records and not self._actions and self._required_offset <= self._high_watermark:
-            action()
+    @property
+    def is_behind(self) -> bool:
+        """Something that has been written is not committed."""
+        return bool(self._records) or self._required_offset > self._high_watermark
+
+    def answer(self, stream_id: int, answer: GroupAnswer) -> None:
+        """Say so when everything written so far is committed: now, if it is."""
+        if self._records or self._required_offset > self._high_watermark:
+            self._waiting_list().append((stream_id, answer))
         else:
-            self._actions.append((-1 if self._records else self._required_offset, action))
+            self._answers.append((stream_id, answer))
+
+    def defer(self, deferred: Deferred) -> None:
+        """Do this when everything written so far is committed: now, if it is."""
+        if self.is_behind:
+            self._waiting_list().append(deferred)
+        else:
+            deferred.committed()
+
+    def _waiting_list(self) -> list[Waiting]:
+        if self._records:
+            return self._waiting_now
+        if not self._waiting or self._waiting[-1][0] != self._required_offset:
+            self._waiting.append((self._required_offset, []))
+        return self._waiting[-1][1]
 
     def append(self) -> bool:
         """At the end of a turn; False: it is lost, and with it what was thought of this partition."""
-        records, self._records = self._records, []
-        if not records:
+        if not self._records:
             return True
-        for batch in _batches(records, self._log.batch_bytes_max()):
+        bytes_max = self._log.batch_bytes_max()
+        batches = [self._records] if self._bytes <= bytes_max else _batches(self._records, bytes_max)
+        self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
+        for batch in batches:
             outcome = self._log.append(self._leader_epoch, batch)
             if isinstance(outcome, ErrorCode):
                 return False
             self._required_offset = outcome
-        self._actions = deque((self._required_offset if at < 0 else at, action) for at, action in self._actions)
+        if self._waiting_now:
+            self._waiting.append((self._required_offset, self._waiting_now))
+            self._waiting_now = []
         return True
 
     def committed(self, high_watermark: int) -> None:
-        self._high_watermark = max(high_watermark, self._high_watermark)
-        actions = self._actions
-        while actions and 0 <= actions[0][0] <= self._high_watermark:
-            actions.popleft()[1]()
+        if high_watermark > self._high_watermark:
+            self._high_watermark = high_watermark
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= self._high_watermark:
+            for each in waiting.popleft()[1]:
+                if isinstance(each, Deferred):
+                    each.committed()
+                else:
+                    self._answers.append(each)
+
+    def lose(self) -> None:
+        """What has been written may last or not: whoever waits for it is told to ask whoever coordinates now."""
+        lost = [each for _, several in self._waiting for each in several] + self._waiting_now
+        self._waiting.clear()
+        self._waiting_now = []
+        self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
+        for each in lost:
+            if isinstance(each, Deferred):
+                each.lost()
+            else:
+                self._answers.append((each[0], GroupAnswer(each[1].request_id, ErrorCode.NOT_COORDINATOR)))
 
 
 def _size_of(record: Record) -> int:

@@ -12,13 +12,15 @@ from services.logstore.core.coordinator.groups.group import Group, GroupState
 
 _CLASSIC: Final = "classic"
 _DEAD: Final = "Dead"
+_NAMED_CHARACTERS_MAX: Final = 249
+"""Of a name in a message, which is a string with an end of its own."""
 _MISSING_IS_TOLD_FROM: Final = 6
 """DescribeGroups from this version on says GROUP_ID_NOT_FOUND of a group that is not there (KIP-1043)."""
 
 
 def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[ListedGroup]:
     """Filters are in any case of letters; an empty one lets all pass."""
-    states = {state.lower() for state in request.states_filter}
+    states = {state.lower().strip() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     if types and _CLASSIC not in types:
         return []
@@ -30,12 +32,13 @@ def list_groups(request: ListGroupsRequest, groups: Iterable[Group]) -> list[Lis
 
 
 def describe_group(group_id: str, group: Group | None, version: int) -> DescribedGroup:
-    """A group that is not there is dead. What members say of themselves is told of a stable group only."""
+    """A group that is not there is dead. The metadata of members is told of a stable group only."""
     if group is None:
         if version < _MISSING_IS_TOLD_FROM:
             return DescribedGroup(ErrorCode.NONE, None, group_id, _DEAD, "", "")
         missing = ErrorCode.GROUP_ID_NOT_FOUND
-        return DescribedGroup(missing, f"Group {group_id} not found.", group_id, _DEAD, "", "")
+        message = f"Group {group_id[:_NAMED_CHARACTERS_MAX]} not found."
+        return DescribedGroup(missing, message, group_id, _DEAD, "", "")
     is_stable = group.state is GroupState.STABLE
     protocol = group.protocol_name if is_stable and group.protocol_name is not None else ""
     members = [
@@ -45,7 +48,7 @@ def describe_group(group_id: str, group: Group | None, version: int) -> Describe
             member.client_id,
             member.client_host,
             member.protocols.get(protocol, b"") if is_stable else b"",
-            member.assignment if is_stable else b"",
+            member.assignment,
         )
         for member in group.members.values()
     ]

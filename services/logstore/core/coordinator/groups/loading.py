@@ -6,7 +6,7 @@ Transactional commits (another cluster's log may have them) wait by producer unt
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Decompress
 from barnabas.wire.primitives import MalformedFrame
@@ -18,36 +18,36 @@ from barnabas.wire.record_batch import (
     decode_payload,
     iterate_headers,
 )
-from services.logstore.core.coordinator.groups.group import Group
-from services.logstore.core.coordinator.groups.offsets import Offsets
 from services.logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
-    OffsetCommitKey,
+    GroupMetadataValue,
     OffsetCommitValue,
     read_record,
 )
+from services.logstore.core.coordinator.groups.registry import Groups, drop_offset, put_offset
 from services.logstore.core.coordinator.groups.stored_groups import restored_group
 
 RECORDS_PER_STEP: Final = 200
 _COMMIT_MARKER: Final = b"\x00\x00\x00\x01"
 
+_Key: TypeAlias = tuple[str, str, int]
+"""Group, topic, partition."""
+
 
 class Loader:
-    """Brings what a log says into `groups` and `offsets`, from its first batch to `end_offset`."""
+    """Brings what a log says into `groups`, from its first batch to `end_offset`."""
 
-    def __init__(
-        self, groups: dict[str, Group], offsets: Offsets, decompress: Decompress, end_offset: int, wall_ms: int
-    ) -> None:
+    def __init__(self, groups: Groups, decompress: Decompress, end_offset: int, wall_ms: int) -> None:
         self._groups = groups
-        self._offsets = offsets
         self._decompress = decompress
         self._end_offset = end_offset
         self._wall_ms = wall_ms
         self._records: Iterator[None] | None = None
         """What is left of the data that has been read."""
-        self._in_transactions: dict[int, dict[tuple[str, str, int], tuple[OffsetCommitKey, OffsetCommitValue | None]]]
-        self._in_transactions = {}
-        """By producer id: commits whose transaction is open."""
+        self._open_transactions: dict[int, dict[_Key, tuple[int, OffsetCommitValue]]] = {}
+        """By producer id: what it commits if it does, with the offsets of the records."""
+        self.is_reading = False
+        """More has been asked of the log."""
         self.next_offset = 0
         """Where to read next."""
         self.unreadable_records = 0
@@ -57,12 +57,14 @@ class Loader:
         return self._records is None and self.next_offset >= self._end_offset
 
     @property
-    def wants_data(self) -> bool:
-        return self._records is None and not self.is_done
+    def has_data(self) -> bool:
+        return self._records is not None
 
     def feed(self, data: memoryview, next_offset: int) -> None:
         """Whole batches, as they were asked for; without any the log is at its end."""
         assert self._records is None
+        assert self.is_reading
+        self.is_reading = False
         self.next_offset = next_offset if len(data) else self._end_offset
         self._records = self._apply_all(data)
 
@@ -90,10 +92,12 @@ class Loader:
             if header.compression == Compression.NONE:
                 return decode_payload(header, payload)
             opened = self._decompress(header.compression, payload, DECOMPRESSED_BYTES_MAX)
-            return [] if opened is None else decode_payload(header, opened)
+            if opened is not None:
+                return decode_payload(header, opened)
         except MalformedFrame:
-            self.unreadable_records += 1
-            return []
+            pass
+        self.unreadable_records += header.records_count
+        return []
 
     def _apply(self, header: BatchHeader, record: Record) -> None:
         if header.is_control:
@@ -105,26 +109,44 @@ class Loader:
         key, value = entry
         if isinstance(key, GroupMetadataKey):
             assert not isinstance(value, OffsetCommitValue)
-            if value is None:
-                self._groups.pop(key.group, None)
-            else:
-                self._groups[key.group] = restored_group(key.group, value)
+            self._apply_group(key.group, value)
             return
-        assert value is None or isinstance(value, OffsetCommitValue)
+        assert not isinstance(value, GroupMetadataValue)
         if header.is_transactional and value is not None:
-            waiting = self._in_transactions.setdefault(header.producer_id, {})
-            waiting[key.group, key.topic, key.partition] = key, value
+            waiting = self._open_transactions.setdefault(header.producer_id, {})
+            waiting[key.group, key.topic, key.partition] = record.offset, value
         else:
-            self._put(key, value)
+            self._apply_offset((key.group, key.topic, key.partition), value, record.offset)
+
+    def _apply_group(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        """What is committed for a group is its own matter: it outlives its members."""
+        known = self._groups.get(group_id)
+        if value is not None:
+            group = restored_group(group_id, value, self._groups.steps)
+            group.offsets = {} if known is None else known.offsets
+            self._groups.put(group)
+        elif known is not None:
+            self._groups.remove(group_id)
+            if known.offsets:
+                self._groups.get_or_add(group_id, self._wall_ms).offsets = known.offsets
+
+    def _apply_offset(self, key: _Key, value: OffsetCommitValue | None, offset: int) -> None:
+        """The newest record counts: what a transaction wrote before it is of no use to anybody when that commits."""
+        for waiting in self._open_transactions.values():
+            if key in waiting and waiting[key][0] < offset:
+                del waiting[key]
+        group_id, topic, partition = key
+        if value is not None:
+            put_offset(self._groups.get_or_add(group_id, self._wall_ms), topic, partition, value)
+            return
+        group = self._groups.get(group_id)
+        if group is not None:
+            drop_offset(group, topic, partition)
+            self._groups.remove_if_unused(group)
 
     def _end_transaction(self, producer_id: int, marker: Record) -> None:
         """A marker's key is a version and a type, 0 for abort and 1 for commit."""
-        waiting = self._in_transactions.pop(producer_id, {})
+        waiting = self._open_transactions.pop(producer_id, {})
         if marker.key == _COMMIT_MARKER:
-            for key, value in waiting.values():
-                self._put(key, value)
-
-    def _put(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        self._offsets.put(key, value)
-        if value is not None and key.group not in self._groups:
-            self._groups[key.group] = Group(key.group, self._wall_ms)
+            for key, (offset, value) in waiting.items():
+                self._apply_offset(key, value, offset)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
+from services.logstore.core.coordinator.groups.deadlines import Deadline
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +30,8 @@ class Member:
     awaits_sync: bool = False
     joined: JoinGroupResponse | None = None
     synced: SyncGroupResponse | None = None
+    session: Deadline | None = None
+    """When it is taken for gone, unless it is heard of."""
 
     @property
     def is_static(self) -> bool:

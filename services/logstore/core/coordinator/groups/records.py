@@ -21,6 +21,11 @@ from barnabas.wire.record_batch import Record
 from barnabas.wire.schema import wire
 
 _VERSION: Final = Struct(">h")
+_KEY_HEAD: Final = Struct(">hh")
+_PARTITION: Final = Struct(">i")
+_OFFSET_HEAD: Final = Struct(">hqih")
+"""Version, offset, leader epoch, length of the metadata."""
+_TIMESTAMP: Final = Struct(">q")
 _OFFSET_KEYS: Final = (0, 1)
 _OFFSET_KEY_WRITTEN: Final = 1
 _GROUP_KEY: Final = 2
@@ -80,20 +85,31 @@ Entry: TypeAlias = tuple[OffsetCommitKey, OffsetCommitValue | None] | tuple[Grou
 """What one record says: a key, and its value or None for a tombstone."""
 
 
-def offset_record(key: OffsetCommitKey, value: OffsetCommitValue | None, wall_ms: int) -> Record:
-    """An offset, or its tombstone. One with an expiry of its own is written as v1, the only version that keeps it."""
-    version = _OFFSET_VALUE_WRITTEN if value is None or value.expire_timestamp == -1 else 1
-    return _record(key, _OFFSET_KEY_WRITTEN, value, version, wall_ms)
+def offset_key_prefix(group_id: str, topic: str) -> bytes:
+    """The key of all of a group's offsets of a topic, but for the partition at its end."""
+    group, name = group_id.encode(), topic.encode()
+    return b"".join((_KEY_HEAD.pack(_OFFSET_KEY_WRITTEN, len(group)), group, _VERSION.pack(len(name)), name))
+
+
+def offset_record(key_prefix: bytes, partition: int, value: OffsetCommitValue | None, wall_ms: int) -> Record:
+    """An offset, or its tombstone. One with an expiry of its own is written as v1, the only version that keeps it.
+
+    Packed by hand, as nothing else is written as often.
+    """
+    key = key_prefix + _PARTITION.pack(partition)
+    if value is None:
+        return Record(key, None, wall_ms)
+    if value.expire_timestamp != -1:
+        return Record(key, _encode(value, 1), wall_ms)
+    metadata = value.metadata.encode()
+    head = _OFFSET_HEAD.pack(_OFFSET_VALUE_WRITTEN, value.offset, value.leader_epoch, len(metadata))
+    return Record(key, head + metadata + _TIMESTAMP.pack(value.commit_timestamp), wall_ms)
 
 
 def group_record(key: GroupMetadataKey, value: GroupMetadataValue | None, wall_ms: int) -> Record:
     """A group, or its tombstone."""
-    return _record(key, _GROUP_KEY, value, _GROUP_VALUE_WRITTEN, wall_ms)
-
-
-def _record(key: Any, key_version: int, value: Any, value_version: int, wall_ms: int) -> Record:
-    encoded = None if value is None else _encode(value, value_version)
-    return Record(_encode(key, key_version), encoded, wall_ms)
+    encoded = None if value is None else _encode(value, _GROUP_VALUE_WRITTEN)
+    return Record(_encode(key, _GROUP_KEY), encoded, wall_ms)
 
 
 def read_record(key: Buffer | None, value: Buffer | None) -> Entry | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record
-from services.logstore.core.coordinator.groups.group import Group, GroupState
+from services.logstore.core.coordinator.groups.group import Group, GroupState, Steps
 from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
@@ -40,12 +41,24 @@ def store_record(group: Group, wall_ms: int, assignments: Mapping[str, bytes] | 
     return group_record(GroupMetadataKey(group.group_id), value, wall_ms)
 
 
-def restored_group(group_id: str, value: GroupMetadataValue) -> Group:
-    """A group as its newest record has it: stable with its members, or empty."""
-    group = Group(group_id, value.current_state_timestamp)
+def tombstone(group_id: str, wall_ms: int) -> Record:
+    """There is no such group any more."""
+    return group_record(GroupMetadataKey(group_id), None, wall_ms)
+
+
+def restored_group(group_id: str, value: GroupMetadataValue, steps: Steps) -> Group:
+    """A group as its newest record has it: stable with its members, or empty.
+
+    Raises MalformedFrame for what no coordinator has written: members without a protocol, or one of them twice.
+    """
+    group = Group(group_id, value.current_state_timestamp, steps)
     group.generation_id = value.generation
     group.protocol_name = value.protocol
     for stored in value.members:
+        if value.protocol is None or not value.protocol_type:
+            raise MalformedFrame(f"group {group_id!r} has members and no protocol")
+        if stored.member_id in group.members or stored.group_instance_id in group.static_members:
+            raise MalformedFrame(f"group {group_id!r} has member {stored.member_id!r} twice")
         member = Member(
             stored.member_id,
             stored.group_instance_id,
@@ -53,7 +66,7 @@ def restored_group(group_id: str, value: GroupMetadataValue) -> Group:
             stored.client_host,
             stored.session_timeout if stored.rebalance_timeout == -1 else stored.rebalance_timeout,
             stored.session_timeout,
-            {value.protocol or "": bytes(stored.subscription)},
+            {value.protocol: bytes(stored.subscription)},
             bytes(stored.assignment),
         )
         group.add(member, value.protocol_type)
@@ -61,4 +74,5 @@ def restored_group(group_id: str, value: GroupMetadataValue) -> Group:
     group.leader_id = value.leader
     if group.members:
         group.state = GroupState.STABLE
+    group.note_subscriptions()
     return group
