@@ -167,9 +167,8 @@ class Invariants:
                     if not isinstance(wait, ProduceWait):
                         continue
                     if wait.judge() is not None or _is_over(watch.state, heap.leader_epoch):
-                        key = (watch.topic_id, watch.partition)
                         raise InvariantViolation(
-                            f"{node.name}: offset {wait.required_offset} of {name(key)} waits for {watch.state}"
+                            f"{node.name}: offset {wait.required_offset} of {name(watch.key)} waits for {watch.state}"
                         )
 
     # --- gateways ----------------------------------------------------------------------------------------------------

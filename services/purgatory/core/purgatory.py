@@ -18,27 +18,41 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
-from barnabas.channel.messages import Completion, Outcome, ParkFetch, ParkProduce, PartitionState, WatchedPartition
+from barnabas.channel.messages import (
+    Completion,
+    GroupState,
+    Outcome,
+    ParkFetch,
+    ParkGroup,
+    ParkProduce,
+    PartitionState,
+    WatchedGroup,
+    WatchedPartition,
+    WatchRequest,
+)
 from barnabas.cluster.image import ClusterImage
+from services.purgatory.core.group_watches import GroupKey, GroupWatch, ParkedGroup
 from services.purgatory.core.timing_wheel import TimingWheel
 from services.purgatory.core.waiting import (
     NOT_LEADER_OR_FOLLOWER,
     FetchWait,
-    Parked,
     ParkedFetch,
     ParkedProduce,
     ProduceWait,
 )
+from services.purgatory.core.watch_table import WatchTable
 from services.purgatory.core.watches import (
     Measure,
+    PartitionKey,
     PartitionWatch,
     Standing,
     Wait,
     WaitHeap,
-    Watches,
 )
 
 ENTRIES_MAX = 2_000_000
+
+Parked = ParkedProduce | ParkedFetch | ParkedGroup
 
 
 @dataclass(slots=True)
@@ -48,6 +62,24 @@ class Outputs:
     completions: dict[int, list[Completion]] = field(default_factory=dict)
     watches: dict[int, list[WatchedPartition]] = field(default_factory=dict)
     unwatches: dict[int, list[WatchedPartition]] = field(default_factory=dict)
+    group_watches: dict[int, list[WatchedGroup]] = field(default_factory=dict)
+    group_unwatches: dict[int, list[WatchedGroup]] = field(default_factory=dict)
+
+    def watch_requests(self) -> list[tuple[int, WatchRequest]]:
+        """What to tell the logstores, by node: one message each."""
+        nodes = {*self.watches, *self.unwatches, *self.group_watches, *self.group_unwatches}
+        return [
+            (
+                node_id,
+                WatchRequest(
+                    watches=self.watches.get(node_id, []),
+                    unwatches=self.unwatches.get(node_id, []),
+                    group_watches=self.group_watches.get(node_id, []),
+                    group_unwatches=self.group_unwatches.get(node_id, []),
+                ),
+            )
+            for node_id in sorted(nodes)
+        ]
 
 
 class PurgatoryCore:
@@ -57,11 +89,12 @@ class PurgatoryCore:
     the shell's, one per gateway stream and never used twice; entry ids are unique within a stream.
     """
 
-    __slots__ = ("_completions", "_entries", "_entries_max", "_streams", "_topic_ids", "_watches", "_wheel")
+    __slots__ = ("_completions", "_entries", "_entries_max", "_groups", "_streams", "_topic_ids", "_watches", "_wheel")
 
     def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
         self._wheel = TimingWheel(now_ms)
-        self._watches = Watches()
+        self._watches: WatchTable[PartitionKey, PartitionWatch] = WatchTable(PartitionWatch)
+        self._groups: WatchTable[GroupKey, GroupWatch] = WatchTable(GroupWatch)
         self._streams: dict[int, dict[int, Parked]] = {}
         self._entries = 0
         self._entries_max = entries_max
@@ -78,6 +111,10 @@ class PurgatoryCore:
     def watched_partitions(self) -> int:
         return len(self._watches)
 
+    @property
+    def watched_groups(self) -> int:
+        return len(self._groups)
+
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do, None when nothing is parked."""
         return self._wheel.next_deadline_ms()
@@ -86,7 +123,7 @@ class PurgatoryCore:
         entry = ParkedProduce(stream_id, park.entry_id, now_ms + park.wait_ms)
         watches = self._watches
         entry.waits = tuple(
-            ProduceWait(entry, watches.watch(each.leader_id, each.topic_id, each.partition), each)
+            ProduceWait(entry, watches.watch(each.leader_id, (each.topic_id, each.partition)), each)
             for each in park.conditions
         )
         waiting: list[ProduceWait] = []
@@ -107,7 +144,7 @@ class PurgatoryCore:
         entry = ParkedFetch(stream_id, park.entry_id, now_ms + park.wait_ms, park.bytes_wanted)
         watches = self._watches
         entry.waits = tuple(
-            FetchWait(entry, watches.watch(each.leader_id, each.topic_id, each.partition), each)
+            FetchWait(entry, watches.watch(each.leader_id, (each.topic_id, each.partition)), each)
             for each in park.conditions
         )
         outcome = entry.outcome()
@@ -115,6 +152,15 @@ class PurgatoryCore:
             self._answer(entry, outcome)
         elif self._admit(entry) and entry.waits:
             entry.queue()
+
+    def park_group(self, stream_id: int, park: ParkGroup, now_ms: int) -> None:
+        watch = self._groups.watch(park.leader_id, (park.topic_id, park.partition, park.group_id))
+        entry = ParkedGroup(stream_id, park.entry_id, now_ms + park.wait_ms, watch, park.coordinator_epoch, park.step)
+        outcome = entry.outcome()
+        if outcome is not None:
+            self._answer(entry, outcome)
+        elif self._admit(entry):
+            watch.waits[entry] = None
 
     def cancel(self, stream_id: int, entry_id: int) -> None:
         """The client is gone: the entry ends without an answer. One that has ended already is no error."""
@@ -131,7 +177,7 @@ class PurgatoryCore:
     def partition_states(self, node_id: int, states: Iterable[PartitionState]) -> None:
         """What a logstore has published, in its order. Partitions that are no longer watched are passed over."""
         for state in states:
-            watch = self._watches.find(node_id, state.topic_id, state.partition)
+            watch = self._watches.find(node_id, (state.topic_id, state.partition))
             if watch is None:
                 continue
             known = watch.state
@@ -139,14 +185,28 @@ class PurgatoryCore:
             log_start_moved = known is None or known.log_start_offset != state.log_start_offset
             self._look_at(watch, log_start_moved)
 
+    def group_states(self, node_id: int, states: Iterable[GroupState]) -> None:
+        """The same of groups."""
+        for state in states:
+            watch = self._groups.find(node_id, (state.topic_id, state.partition, state.group_id))
+            if watch is None:
+                continue
+            watch.state = state
+            for entry in list(watch.waits):
+                outcome = entry.outcome()
+                if outcome is not None:
+                    self._end(entry, outcome)
+
     def logstore_up(self, node_id: int) -> None:
         """A fresh watch stream to the logstore is open; nothing has been sent on it yet."""
         self._watches.logstore_up(node_id)
+        self._groups.logstore_up(node_id)
 
     def logstore_down(self, node_id: int) -> None:
         """The watch stream is lost. Entries wait on: the present state comes with the next stream, deadlines hold
         anyway."""
         self._watches.logstore_down(node_id)
+        self._groups.logstore_down(node_id)
 
     def metadata_applied(self, image: ClusterImage) -> None:
         """End what waits on epochs that the controller has ended, or on topics that it has deleted: a leader that is
@@ -157,15 +217,23 @@ class PurgatoryCore:
         deleted_topic_ids = self._topic_ids - image.topics_by_id.keys()
         self._topic_ids = set(image.topics_by_id)
         for watch in self._watches:
-            is_deleted = watch.topic_id in deleted_topic_ids
-            metadata = image.partition(watch.topic_id, watch.partition)
-            if metadata is None and not is_deleted:
+            topic_id, partition = watch.key
+            metadata = image.partition(topic_id, partition)
+            if metadata is None and topic_id not in deleted_topic_ids:
                 continue
             for leader_epoch, measure in list(watch.heaps):
                 if metadata is None or leader_epoch < metadata.leader_epoch:
                     for wait in watch.heaps[(leader_epoch, measure)].pop_all():
                         self._fence(wait)
             self._tidy(watch)
+        for group in self._groups:
+            topic_id, partition, _ = group.key
+            metadata = image.partition(topic_id, partition)
+            if metadata is None and topic_id not in deleted_topic_ids:
+                continue
+            for entry in list(group.waits):
+                if metadata is None or entry.coordinator_epoch < metadata.leader_epoch:
+                    self._end(entry, Outcome.FENCED)
 
     def advance(self, now_ms: int) -> None:
         """End what has waited long enough."""
@@ -175,17 +243,20 @@ class PurgatoryCore:
     def take_outputs(self) -> Outputs:
         """All that this turn has come to; the caller sends it."""
         watches, unwatches = self._watches.end_turn()
+        group_watches, group_unwatches = self._groups.end_turn()
         completions, self._completions = self._completions, {}
         return Outputs(
             completions,
-            {node_id: _named(each) for node_id, each in watches.items()},
-            {node_id: _named(each) for node_id, each in unwatches.items()},
+            {node_id: [WatchedPartition(*key) for key in keys] for node_id, keys in watches.items()},
+            {node_id: [WatchedPartition(*key) for key in keys] for node_id, keys in unwatches.items()},
+            {node_id: [WatchedGroup(*key) for key in keys] for node_id, keys in group_watches.items()},
+            {node_id: [WatchedGroup(*key) for key in keys] for node_id, keys in group_unwatches.items()},
         )
 
     def _admit(self, entry: Parked) -> bool:
         """Take in an entry that has to wait; False when it was answered at once instead."""
         stream = self._streams.setdefault(entry.stream_id, {})
-        weight = len(entry.waits) or 1
+        weight = _weight_of(entry)
         if self._entries + weight > self._entries_max:
             self._answer(entry, Outcome.EXPIRED)
             return False
@@ -257,18 +328,25 @@ class PurgatoryCore:
     def _remove(self, entry: Parked) -> None:
         self._wheel.cancel(entry)
         del self._streams[entry.stream_id][entry.entry_id]
-        self._entries -= len(entry.waits) or 1
+        self._entries -= _weight_of(entry)
+        if isinstance(entry, ParkedGroup):
+            del entry.watch.waits[entry]
+            if not entry.watch.waits:
+                self._groups.left(entry.watch.key, entry.watch)
+            return
         waits, entry.waits = entry.waits, ()
         for wait in waits:
             wait.heap.discard(wait)
-            if not wait.heap.watch.live:
-                self._watches.left(wait.heap.watch)
+            watch = wait.heap.watch
+            if not watch.live:
+                self._watches.left(watch.key, watch)
 
     def _tidy(self, watch: PartitionWatch) -> None:
         watch.drop_empty_heaps()
         if not watch.live:
-            self._watches.left(watch)
+            self._watches.left(watch.key, watch)
 
 
-def _named(watches: list[PartitionWatch]) -> list[WatchedPartition]:
-    return [WatchedPartition(watch.topic_id, watch.partition) for watch in watches]
+def _weight_of(entry: Parked) -> int:
+    """In conditions; an entry without any counts as one."""
+    return 1 if isinstance(entry, ParkedGroup) else len(entry.waits) or 1

@@ -135,6 +135,3 @@ class ParkedFetch(TimerTask):
         for wait, position in zip(self.waits, reached, strict=True):
             wait.heap.discard(wait)
             wait.heap.push(position + share, wait)
-
-
-Parked = ParkedProduce | ParkedFetch

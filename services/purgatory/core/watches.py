@@ -126,15 +126,18 @@ def _sequence_of(item: tuple[int, int, Wait]) -> int:
     return item[1]
 
 
+PartitionKey = tuple[bytes, int]
+"""Topic id and partition."""
+
+
 class PartitionWatch:
     """One partition at one logstore: its newest known state (None: unknown) and the waits on it."""
 
-    __slots__ = ("heaps", "live", "node_id", "partition", "stable_position", "state", "topic_id")
+    __slots__ = ("heaps", "key", "live", "node_id", "stable_position", "state")
 
-    def __init__(self, node_id: int, topic_id: bytes, partition: int) -> None:
+    def __init__(self, node_id: int, key: PartitionKey) -> None:
         self.node_id = node_id
-        self.topic_id = topic_id
-        self.partition = partition
+        self.key = key
         self.state: PartitionState | None = None
         # A lower bound: the position at the high watermark when the last stable offset last stood there.
         self.stable_position = -1
@@ -155,6 +158,9 @@ class PartitionWatch:
         if state is not None and state.last_stable_offset >= state.high_watermark:
             self.stable_position = state.high_watermark_position
         self.state = state
+
+    def lose_sight(self) -> None:
+        self.learn(None)
 
     def standing(self, leader_epoch: int) -> Standing:
         state = self.state
@@ -187,88 +193,3 @@ class PartitionWatch:
 
     def drop_empty_heaps(self) -> None:
         self.heaps = {key: heap for key, heap in self.heaps.items() if heap.live}
-
-
-PartitionKey = tuple[bytes, int]
-
-
-class Watches:
-    """The watched partitions of every logstore, and what has to be said to the logstores about them."""
-
-    __slots__ = ("_by_node", "_idle", "_starting", "_up")
-
-    def __init__(self) -> None:
-        self._by_node: dict[int, dict[PartitionKey, PartitionWatch]] = {}
-        self._up: set[int] = set()
-        # Both by node; partitions to watch from this turn on, and partitions that some wait has left.
-        self._starting: dict[int, dict[PartitionKey, PartitionWatch]] = {}
-        self._idle: dict[int, dict[PartitionKey, PartitionWatch]] = {}
-
-    def __len__(self) -> int:
-        return sum(len(partitions) for partitions in self._by_node.values())
-
-    def __iter__(self) -> Iterator[PartitionWatch]:
-        for node_id in sorted(self._by_node):
-            yield from list(self._by_node[node_id].values())
-
-    def watch(self, node_id: int, topic_id: bytes, partition: int) -> PartitionWatch:
-        """The watch of a partition; a new one is announced to its logstore at the end of the turn."""
-        key = (topic_id, partition)
-        partitions = self._by_node.get(node_id)
-        if partitions is None:
-            partitions = self._by_node[node_id] = {}
-        found = partitions.get(key)
-        if found is None:
-            found = partitions[key] = PartitionWatch(node_id, topic_id, partition)
-            self._starting.setdefault(node_id, {})[key] = found
-            # Should nobody stay, this is where the end of the turn finds it.
-            self._idle.setdefault(node_id, {})[key] = found
-        return found
-
-    def find(self, node_id: int, topic_id: bytes, partition: int) -> PartitionWatch | None:
-        partitions = self._by_node.get(node_id)
-        return None if partitions is None else partitions.get((topic_id, partition))
-
-    def left(self, watch: PartitionWatch) -> None:
-        """The last wait has left `watch`: it ends with the turn unless another one comes.
-
-        A condition that came to its code in an earlier turn may name a watch that has ended since; then nothing
-        happens.
-        """
-        if self.find(watch.node_id, watch.topic_id, watch.partition) is not watch:
-            return
-        self._idle.setdefault(watch.node_id, {})[(watch.topic_id, watch.partition)] = watch
-
-    def logstore_up(self, node_id: int) -> None:
-        """A fresh stream to the logstore: it has to be told of every watch."""
-        self._up.add(node_id)
-        partitions = self._by_node.get(node_id)
-        if partitions:
-            self._starting[node_id] = dict(partitions)
-
-    def logstore_down(self, node_id: int) -> None:
-        self._up.discard(node_id)
-        for watch in self._by_node.get(node_id, {}).values():
-            watch.learn(None)
-
-    def end_turn(self) -> tuple[dict[int, list[PartitionWatch]], dict[int, list[PartitionWatch]]]:
-        """(watches, unwatches) to send by node; drops watches that nobody waits on. A watch never waits for a later
-        turn."""
-        ending: dict[int, list[PartitionWatch]] = {}
-        for node_id, partitions in self._idle.items():
-            for key, watch in partitions.items():
-                if watch.live:
-                    continue
-                del self._by_node[node_id][key]
-                announced = self._starting.get(node_id, {}).pop(key, None) is None
-                if announced and node_id in self._up:
-                    ending.setdefault(node_id, []).append(watch)
-            if not self._by_node[node_id]:
-                del self._by_node[node_id]
-        starting = {
-            node_id: list(partitions.values())
-            for node_id, partitions in self._starting.items()
-            if partitions and node_id in self._up
-        }
-        self._idle, self._starting = {}, {}
-        return starting, ending

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
-from barnabas.channel.messages import Hello, PartitionState, WatchedPartition, WatchRequest
+from barnabas.channel.messages import GroupState, Hello, PartitionState, WatchRequest, WatchResponse
 from barnabas.channel.packing import pack_watch_request, scan_watch_response
 from barnabas.cluster.messages import Broker
 from barnabas.runtime.logs import get_logger
@@ -23,6 +23,8 @@ class LogstoreWatcher(Protocol):
     def logstore_up(self, node_id: int) -> None: ...
 
     def partition_states(self, node_id: int, states: list[PartitionState]) -> None: ...
+
+    def group_states(self, node_id: int, states: list[GroupState]) -> None: ...
 
     def logstore_down(self, node_id: int) -> None: ...
 
@@ -44,10 +46,10 @@ class LogstoreLinks:
         self._wanted = {broker.node_id: broker for broker in brokers}
         self._changed.set()
 
-    def send(self, node_id: int, watches: list[WatchedPartition], unwatches: list[WatchedPartition]) -> None:
+    def send(self, node_id: int, request: WatchRequest) -> None:
         link = self._links.get(node_id)
         if link is not None:
-            link.stream.send(pack_watch_request(WatchRequest(watches=watches, unwatches=unwatches)))
+            link.stream.send(pack_watch_request(request))
 
     async def run(self) -> None:
         """Open and close streams as the image changes, until cancelled; then close all."""
@@ -97,11 +99,17 @@ class _LogstoreLink:
             return
         self._welcomed = True
         self._watcher.logstore_up(node_id)
-        self._watcher.partition_states(node_id, response.states)
+        self._tell(response)
 
     def _message(self, data: bytes) -> None:
         if self._welcomed:
-            self._watcher.partition_states(self.broker.node_id, scan_watch_response(data).states)
+            self._tell(scan_watch_response(data))
+
+    def _tell(self, response: WatchResponse) -> None:
+        if response.states:
+            self._watcher.partition_states(self.broker.node_id, response.states)
+        if response.group_states:
+            self._watcher.group_states(self.broker.node_id, response.group_states)
 
     def _down(self, reason: str) -> None:
         _log.info("logstore lost", node_id=self.broker.node_id, address=self.broker.data_address, reason=reason)

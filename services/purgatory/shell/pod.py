@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from barnabas.channel.messages import ParkResponse, PartitionState
+from barnabas.channel.messages import GroupState, ParkResponse, PartitionState
 from barnabas.channel.packing import pack_park_response, scan_park_request
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
@@ -59,6 +59,8 @@ class PurgatoryPod:
             core.park_produce(stream_id, produce, now_ms)
         for fetch in request.fetches:
             core.park_fetch(stream_id, fetch, now_ms)
+        for group in request.groups:
+            core.park_group(stream_id, group, now_ms)
         for entry_id in request.cancels:
             core.cancel(stream_id, entry_id)
         self._schedule_turn()
@@ -78,14 +80,17 @@ class PurgatoryPod:
             self._schedule_turn()
 
     def logstore_up(self, node_id: int) -> None:
-        """This and the next two: see `LogstoreWatcher`."""
+        """This and the next three: see `LogstoreWatcher`."""
         self._core.logstore_up(node_id)
         self._schedule_turn()
 
     def partition_states(self, node_id: int, states: list[PartitionState]) -> None:
-        if states:
-            self._core.partition_states(node_id, states)
-            self._schedule_turn()
+        self._core.partition_states(node_id, states)
+        self._schedule_turn()
+
+    def group_states(self, node_id: int, states: list[GroupState]) -> None:
+        self._core.group_states(node_id, states)
+        self._schedule_turn()
 
     def logstore_down(self, node_id: int) -> None:
         self._core.logstore_down(node_id)
@@ -102,8 +107,8 @@ class PurgatoryPod:
         now_ms = monotonic_ms()
         self._core.advance(now_ms)
         outputs = self._core.take_outputs()
-        for node_id in outputs.watches.keys() | outputs.unwatches.keys():
-            self.logstores.send(node_id, outputs.watches.get(node_id, []), outputs.unwatches.get(node_id, []))
+        for node_id, request in outputs.watch_requests():
+            self.logstores.send(node_id, request)
         for stream_id, completions in outputs.completions.items():
             self._streams[stream_id].send(pack_park_response(ParkResponse(completions=completions)))
         if self._timer is not None:

@@ -31,7 +31,8 @@ def purgatory_ignores_topic_ids() -> None:
         original(self, node_id, states)
         for state in states:
             for watch in self._watches:
-                if watch.partition == state.partition and watch.topic_id != state.topic_id:
+                topic_id, partition = watch.key
+                if partition == state.partition and topic_id != state.topic_id:
                     watch.learn(state)
                     self._look_at(watch, False)
 
@@ -80,7 +81,7 @@ def leader_change_leaves_produces_parked() -> None:
 
 @PURGATORY.breaks("I16")
 def purgatory_forgets_to_unwatch() -> None:
-    replace_in(type(PurgatoryCore(0)._watches), "left", lambda self, watch: None)
+    replace_in(type(PurgatoryCore(0)._watches), "left", lambda self, key, watch: None)
 
 
 @PURGATORY.breaks("8")

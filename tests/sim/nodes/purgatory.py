@@ -71,6 +71,8 @@ class PurgatoryNode(Process):
             core.park_produce(stream_id, produce, self.now_ms)
         for fetch in request.fetches:
             core.park_fetch(stream_id, fetch, self.now_ms)
+        for group in request.groups:
+            core.park_group(stream_id, group, self.now_ms)
         for entry_id in request.cancels:
             core.cancel(stream_id, entry_id)
         self.turn_soon()
@@ -114,6 +116,7 @@ class PurgatoryNode(Process):
 
         def states(response: WatchResponse) -> None:
             core.partition_states(node_id, response.states)
+            core.group_states(node_id, response.group_states)
             self.turn_soon()
 
         def down(reason: str) -> None:
@@ -138,10 +141,9 @@ class PurgatoryNode(Process):
         core.advance(self.now_ms)
         outputs = core.take_outputs()
         self.completed(self, outputs)
-        for node_id in sorted({*outputs.watches, *outputs.unwatches}):
-            watches, unwatches = outputs.watches.get(node_id, []), outputs.unwatches.get(node_id, [])
+        for node_id, request in outputs.watch_requests():
             if node_id in self._watches:
-                self._watches[node_id][1].send(WatchRequest(watches=watches, unwatches=unwatches))
+                self._watches[node_id][1].send(request)
         for stream_id, completions in outputs.completions.items():
             self._ends[stream_id].send(ParkResponse(completions=completions))
         self._timer = self.wake_at_ms(core.next_deadline_ms(), self._timer)

@@ -1,0 +1,104 @@
+"""What is watched at which logstore, and what has to be said to the logstores about it: partitions, and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, Protocol, TypeVar
+
+
+class Watch(Protocol):
+    """Something that one logstore publishes the state of, and those who wait for it."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    @property
+    def live(self) -> int:
+        """How many wait."""
+
+    def lose_sight(self) -> None:
+        """The logstore is out of reach, and anything may happen there."""
+
+
+K = TypeVar("K")
+W = TypeVar("W", bound=Watch)
+
+
+class WatchTable(Generic[K, W]):
+    """The watches of one kind, of every logstore. Its end of a turn tells the logstores what is new."""
+
+    __slots__ = ("_by_node", "_idle", "_make", "_starting", "_up")
+
+    def __init__(self, make: Callable[[int, K], W]) -> None:
+        """`make` makes the watch of a key at a node."""
+        self._make = make
+        self._by_node: dict[int, dict[K, W]] = {}
+        self._up: set[int] = set()
+        # Both by node; what is to be watched from this turn on, and what some wait has left.
+        self._starting: dict[int, dict[K, W]] = {}
+        self._idle: dict[int, dict[K, W]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(watches) for watches in self._by_node.values())
+
+    def __iter__(self) -> Iterator[W]:
+        for node_id in sorted(self._by_node):
+            yield from list(self._by_node[node_id].values())
+
+    def watch(self, node_id: int, key: K) -> W:
+        """The watch of a key; a new one is announced to its logstore at the end of the turn."""
+        watches = self._by_node.get(node_id)
+        if watches is None:
+            watches = self._by_node[node_id] = {}
+        found = watches.get(key)
+        if found is None:
+            found = watches[key] = self._make(node_id, key)
+            self._starting.setdefault(node_id, {})[key] = found
+            # Should nobody stay, this is where the end of the turn finds it.
+            self._idle.setdefault(node_id, {})[key] = found
+        return found
+
+    def find(self, node_id: int, key: K) -> W | None:
+        watches = self._by_node.get(node_id)
+        return None if watches is None else watches.get(key)
+
+    def left(self, key: K, watch: W) -> None:
+        """The last wait has left `watch`: it ends with the turn unless another one comes.
+
+        A condition that came to its code in an earlier turn may name a watch that has ended since; then nothing
+        happens.
+        """
+        if self.find(watch.node_id, key) is watch:
+            self._idle.setdefault(watch.node_id, {})[key] = watch
+
+    def logstore_up(self, node_id: int) -> None:
+        """A fresh stream to the logstore: it has to be told of every watch."""
+        self._up.add(node_id)
+        watches = self._by_node.get(node_id)
+        if watches:
+            self._starting[node_id] = dict(watches)
+
+    def logstore_down(self, node_id: int) -> None:
+        self._up.discard(node_id)
+        for watch in self._by_node.get(node_id, {}).values():
+            watch.lose_sight()
+
+    def end_turn(self) -> tuple[dict[int, list[K]], dict[int, list[K]]]:
+        """What to watch and what to watch no more, by node; drops watches that nobody waits on. A watch never waits
+        for a later turn."""
+        ending: dict[int, list[K]] = {}
+        for node_id, watches in self._idle.items():
+            for key, watch in watches.items():
+                if watch.live:
+                    continue
+                del self._by_node[node_id][key]
+                announced = self._starting.get(node_id, {}).pop(key, None) is None
+                if announced and node_id in self._up:
+                    ending.setdefault(node_id, []).append(key)
+            if not self._by_node[node_id]:
+                del self._by_node[node_id]
+        starting = {
+            node_id: list(watches) for node_id, watches in self._starting.items() if watches and node_id in self._up
+        }
+        self._idle, self._starting = {}, {}
+        return starting, ending
