@@ -101,6 +101,12 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
     return buffers
 
 
+def frame_response(api_key: int, version: int, correlation_id: int, body: Buffer) -> list[Buffer]:
+    """The whole frame of a response whose body is encoded already; the body is copied."""
+    header = _RESPONSE_HEADERS[response_header_version(api_key, version)]
+    return [header.pack(header.size - 4 + len(body), correlation_id) + body]
+
+
 def encode_body(message: Request | Response, version: int) -> bytes:
     """A request or response without a header, in one piece: not for records."""
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)

@@ -93,6 +93,12 @@ class GatewayConfig:
     """Between two questions to a leader (or two reads) while no purgatory pod can hold a wait."""
     commit_doubt_ms: int = 2_000
     """How long a produce waits for purgatory's word before the leader itself is asked: a pod may not hear of it."""
+    group_call_ms_max: int = 5_000
+    """How long a coordinator may take over a call, as `offsets.commit.timeout.ms` in Kafka; waiting members aside."""
+    group_wait_ms_max: int = 5_000
+    """How long a member is parked before its coordinator is asked again, whatever purgatory has heard."""
+    group_poll_ms: int = 200
+    """Between two questions to a coordinator while no purgatory pod can hold a member's wait."""
     topic_creation_wait_ms_max: int = 5_000
     """How long Metadata waits for topics that it creates."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from barnabas.channel.messages import ExchangeRequest, ParkRequest, ReadRequest
+from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
 from barnabas.wire.primitives import Buffer
@@ -57,8 +57,9 @@ class Outputs:
 
     logs: list[Log] = field(default_factory=list)
     exchanges: list[tuple[int, ExchangeRequest]] = field(default_factory=list)
-    """At most one per logstore, by node id; likewise the next two."""
+    """At most one per logstore, by node id; likewise the next three, the last of them by pod id."""
     reads: list[tuple[int, ReadRequest]] = field(default_factory=list)
+    coordinates: list[tuple[int, CoordinateRequest]] = field(default_factory=list)
     parks: list[tuple[str, ParkRequest]] = field(default_factory=list)
     controller_calls: list[ControllerCall] = field(default_factory=list)
     logstore_calls: list[LogstoreCall] = field(default_factory=list)

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from barnabas.channel.messages import FetchCondition, ParkFetch, ParkProduce, ParkRequest, ParkResponse
+from barnabas.channel.messages import FetchCondition, ParkFetch, ParkGroup, ParkProduce, ParkRequest, ParkResponse
 
 if TYPE_CHECKING:
     from services.gateway.core.appends import PendingAppend
     from services.gateway.core.fetch_wait import FetchWait
+    from services.gateway.core.group_wait import PendingMember
     from services.gateway.core.processor import Processor
     from services.gateway.core.produce import PendingProduce
 
-    Parked: TypeAlias = PendingProduce | FetchWait
+    Parked: TypeAlias = PendingProduce | FetchWait | PendingMember
 
 _WAIT_MS_MAX = 0xFFFF_FFFF
 """What a uint32 holds; Kafka's waits are int32 and smaller."""
@@ -62,6 +63,15 @@ class ParkingRoom:
         wait_ms = min(wait.until_ms - self._processor.now_ms, _WAIT_MS_MAX)
         entry_id = self._enter(pod, wait)
         self._request_of(pod).fetches.append(ParkFetch(entry_id, wait_ms, min_bytes, conditions))
+        return True
+
+    def park_group(self, member: PendingMember, park: ParkGroup) -> bool:
+        """False when no pod is up. The entry id is given here."""
+        pod = self._choose(park.leader_id)
+        if pod is None:
+            return False
+        park.entry_id = self._enter(pod, member)
+        self._request_of(pod).groups.append(park)
         return True
 
     def _choose(self, leader_id: int) -> Pod | None:

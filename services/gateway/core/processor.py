@@ -11,7 +11,8 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.unsent_bytes(connection_id, bytes that the socket has not taken, now_ms)
             processor.connection_closed(connection_id, now_ms)
             processor.exchange_up / exchange_down / read_up / read_down(node_id, now_ms)
-            processor.exchange_response / read_response(node_id, message, now_ms)
+            processor.coordinate_up / coordinate_down(node_id, now_ms)
+            processor.exchange_response / read_response / coordinate_response(node_id, message, now_ms)
             processor.purgatory_up / purgatory_down(pod_id, now_ms), processor.park_response(pod_id, message, now_ms)
             processor.metadata_updated(update, now_ms)
             processor.controller_answered(call_id, answer or None, now_ms)
@@ -30,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.channel.messages import ExchangeResponse, ParkResponse, ReadResponse
+from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
@@ -42,9 +43,11 @@ from services.gateway.core.clients import ClientRoom
 from services.gateway.core.config import GatewayConfig
 from services.gateway.core.controller import ControllerRoom
 from services.gateway.core.conversions import Conversion, ConversionRoom
+from services.gateway.core.coordination import CoordinationRoom
 from services.gateway.core.deadlines import Deadlines
 from services.gateway.core.effects import ControllerAnswer, Outputs
 from services.gateway.core.fetch_sessions import FetchSessions
+from services.gateway.core.group_routing import GroupRouting
 from services.gateway.core.journal import Journal
 from services.gateway.core.logstores import Logstores
 from services.gateway.core.memory import FetchMemory, RequestMemory
@@ -76,6 +79,8 @@ class Processor:
         self.reads = ReadRouter(self)
         self.read_replicas = ReadReplicas(self)
         self.queries = QueryRouter(self)
+        self.coordination = CoordinationRoom(self.logstores)
+        self.group_routing = GroupRouting(self)
         self.fetch_sessions = FetchSessions(
             config.fetch_session_slots,
             config.fetch_session_partitions_max,
@@ -184,6 +189,18 @@ class Processor:
             logstore.read_credit.grant(response.credit)
             self.reads.credit_granted(logstore)
 
+    def coordinate_up(self, node_id: int, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.coordination.up(node_id)
+
+    def coordinate_down(self, node_id: int, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.coordination.down(node_id)
+
+    def coordinate_response(self, node_id: int, response: CoordinateResponse, now_ms: int) -> None:
+        self.now_ms = now_ms
+        self.coordination.answered(node_id, response)
+
     def purgatory_up(self, pod_id: str, now_ms: int) -> None:
         self.now_ms = now_ms
         self.parking.pod_up(pod_id)
@@ -253,6 +270,7 @@ class Processor:
             self.journal.take(),
             self.logstores.take_exchanges(self.now_ms),
             self.logstores.take_reads(),
+            self.coordination.take_messages(),
             self.parking.take_requests(),
             self.controller.take_calls(),
             self.administration.take_calls(),

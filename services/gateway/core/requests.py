@@ -6,10 +6,10 @@ import traceback
 from typing import TYPE_CHECKING, assert_never
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import decode_request, encode_response
+from barnabas.wire.codec import encode_response, frame_response
 from barnabas.wire.headers import RequestHeader, decode_request_header
 from barnabas.wire.messages import Response
-from barnabas.wire.primitives import MalformedFrame
+from barnabas.wire.primitives import Buffer, MalformedFrame
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import LogLevel
 from services.gateway.core.handlers import HANDLERS
@@ -48,7 +48,7 @@ class RequestRoom:
                 else:
                     self.refuse(connection, header, "the version is not served")
                 return
-            request = decode_request(api_key, version, frame, position)
+            request = handler.decode(api_key, version, frame, position)
         except MalformedFrame as error:
             self.refuse(connection, header or _readable_header(frame), str(error))
             return
@@ -87,6 +87,17 @@ class RequestRoom:
         header = slot.header
         slot.buffers = encode_response(response, header.api_version, header.correlation_id)
         self.answered(slot, ResponseKind.SEND)
+
+    def hand_over(self, slot: Slot, body: Buffer) -> None:
+        """Answer a request by what another has encoded, in the version of the request."""
+        header = slot.header
+        slot.buffers = frame_response(header.api_key, header.api_version, header.correlation_id, body)
+        self.answered(slot, ResponseKind.SEND)
+
+    def forget_frame(self, slot: Slot) -> None:
+        """A request that waits holds nothing of its frame any more."""
+        self._request_memory.held_bytes -= slot.frame_bytes
+        slot.frame_bytes = 0
 
     def answered(self, slot: Slot, kind: ResponseKind) -> None:
         """A request is over. Its answer leaves when those before it have left."""

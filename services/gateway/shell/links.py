@@ -1,4 +1,4 @@
-"""The streams of one processor: two to every logstore of the image, and calls; one to every purgatory pod."""
+"""The streams of one processor: three to every logstore of the image, and calls; one to every purgatory pod."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from barnabas.channel.messages import (
+    CoordinateRequest,
+    CoordinateResponse,
     ExchangeRequest,
     ExchangeResponse,
     Hello,
@@ -16,9 +18,11 @@ from barnabas.channel.messages import (
     ReadResponse,
 )
 from barnabas.channel.packing import (
+    pack_coordinate_request,
     pack_exchange_request,
     pack_park_request,
     pack_read_request,
+    scan_coordinate_response,
     scan_exchange_response,
     scan_park_response,
     scan_read_response,
@@ -33,6 +37,7 @@ from services.gateway.shell.logstore_calls import LogstoreCalls
 
 EXCHANGE = "/barnabas.logstore.v1.DataChannel/Exchange"
 READ = "/barnabas.logstore.v1.DataChannel/Read"
+COORDINATE = "/barnabas.logstore.v1.Coordination/Coordinate"
 PARK = "/barnabas.purgatory.v1.Purgatory/Park"
 
 _log = get_logger("gateway.links")
@@ -52,6 +57,12 @@ class LinkOwner(Protocol):
     def read_response(self, node_id: int, response: ReadResponse) -> None: ...
 
     def read_down(self, node_id: int) -> None: ...
+
+    def coordinate_up(self, node_id: int) -> None: ...
+
+    def coordinate_response(self, node_id: int, response: CoordinateResponse) -> None: ...
+
+    def coordinate_down(self, node_id: int) -> None: ...
 
     def logstore_answered(self, call_id: int, answer: AdministrationResponse | None) -> None: ...
 
@@ -92,6 +103,11 @@ class Links:
         streams = self._logstores.get(node_id)
         if streams is not None:
             streams.read.send(pack_read_request(request))
+
+    def send_coordinate(self, node_id: int, request: CoordinateRequest) -> None:
+        streams = self._logstores.get(node_id)
+        if streams is not None:
+            streams.coordinate.send(pack_coordinate_request(request))
 
     def send_call(self, call: LogstoreCall) -> None:
         streams = self._logstores.get(call.node_id)
@@ -138,13 +154,14 @@ class Links:
 
 
 class _LogstoreStreams:
-    """Both streams, and the calls, to one incarnation of a logstore; another process at its address is not believed."""
+    """The streams, and the calls, to one incarnation of a logstore; another process at its address is not believed."""
 
     def __init__(self, broker: Broker, hello: Hello, owner: LinkOwner) -> None:
         self.broker = broker
         self._owner = owner
         self._exchange_is_up = False
         self._read_is_up = False
+        self._coordinate_is_up = False
         self.exchange = StreamLink(
             broker.data_address,
             EXCHANGE,
@@ -163,13 +180,24 @@ class _LogstoreStreams:
             on_message=self._read_message,
             on_down=self._read_down,
         )
+        self.coordinate = StreamLink(
+            broker.data_address,
+            COORDINATE,
+            hello=pack_coordinate_request(CoordinateRequest(hello=hello)),
+            pack_heartbeat=lambda count: pack_coordinate_request(CoordinateRequest(heartbeat=count)),
+            on_up=self._coordinate_up,
+            on_message=self._coordinate_message,
+            on_down=self._coordinate_down,
+        )
         self.calls = LogstoreCalls(broker.node_id, broker.data_address, owner.logstore_answered)
         self.exchange.start()
         self.read.start()
+        self.coordinate.start()
 
     async def close(self) -> None:
         await self.exchange.close()
         await self.read.close()
+        await self.coordinate.close()
         await self.calls.close()
 
     def _is_expected(self, node_id: int | None, reset: Callable[[str], None]) -> bool:
@@ -212,6 +240,23 @@ class _LogstoreStreams:
         if self._read_is_up:
             self._read_is_up = False
             self._owner.read_down(self.broker.node_id)
+
+    def _coordinate_up(self, first: bytes) -> None:
+        response = scan_coordinate_response(first)
+        welcome = response.welcome
+        if self._is_expected(None if welcome is None else welcome.node_id, self.coordinate.reset):
+            self._coordinate_is_up = True
+            self._owner.coordinate_up(self.broker.node_id)
+            self._owner.coordinate_response(self.broker.node_id, response)
+
+    def _coordinate_message(self, data: bytes) -> None:
+        if self._coordinate_is_up:
+            self._owner.coordinate_response(self.broker.node_id, scan_coordinate_response(data))
+
+    def _coordinate_down(self, reason: str) -> None:
+        if self._coordinate_is_up:
+            self._coordinate_is_up = False
+            self._owner.coordinate_down(self.broker.node_id)
 
 
 class _ParkStream:

@@ -12,7 +12,7 @@ import socket
 
 import msgspec
 
-from barnabas.channel.messages import ExchangeResponse, ParkResponse, ReadResponse
+from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
@@ -118,6 +118,18 @@ class ProcessorHost:
         self._core.read_down(node_id, monotonic_ms())
         self._schedule_turn()
 
+    def coordinate_up(self, node_id: int) -> None:
+        self._core.coordinate_up(node_id, monotonic_ms())
+        self._schedule_turn()
+
+    def coordinate_response(self, node_id: int, response: CoordinateResponse) -> None:
+        self._core.coordinate_response(node_id, response, monotonic_ms())
+        self._schedule_turn()
+
+    def coordinate_down(self, node_id: int) -> None:
+        self._core.coordinate_down(node_id, monotonic_ms())
+        self._schedule_turn()
+
     def logstore_answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
         self._core.logstore_answered(call_id, answer, monotonic_ms())
         self._schedule_turn()
@@ -161,6 +173,8 @@ class ProcessorHost:
             self.links.send_exchange(node_id, exchange)
         for node_id, read in outputs.reads:
             self.links.send_read(node_id, read)
+        for node_id, coordinate in outputs.coordinates:
+            self.links.send_coordinate(node_id, coordinate)
         for pod_id, park in outputs.parks:
             self.links.send_park(pod_id, park)
         for call in outputs.controller_calls:

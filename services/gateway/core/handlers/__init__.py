@@ -9,13 +9,23 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import decode_request
 from services.gateway.core.fetch import PendingFetch
+from services.gateway.core.group_call import decode_with_body
 from services.gateway.core.handlers import (
     api_00_produce,
     api_01_fetch,
     api_02_list_offsets,
     api_03_metadata,
+    api_08_offset_commit,
+    api_09_offset_fetch,
     api_10_find_coordinator,
+    api_11_join_group,
+    api_12_heartbeat,
+    api_13_leave_group,
+    api_14_sync_group,
+    api_15_describe_groups,
+    api_16_list_groups,
     api_18_api_versions,
     api_19_create_topics,
     api_20_delete_topics,
@@ -27,10 +37,12 @@ from services.gateway.core.handlers import (
     api_34_alter_replica_log_dirs,
     api_35_describe_log_dirs,
     api_37_create_partitions,
+    api_42_delete_groups,
     api_43_elect_leaders,
     api_44_incremental_alter_configs,
     api_45_alter_partition_reassignments,
     api_46_list_partition_reassignments,
+    api_47_offset_delete,
     api_60_describe_cluster,
     api_61_describe_producers,
     api_74_list_config_resources,
@@ -38,6 +50,8 @@ from services.gateway.core.handlers import (
 )
 from services.gateway.core.produce import PendingProduce
 from services.gateway.core.slots import Slot
+
+Decode = Callable[[int, int, memoryview, int], Any]
 
 
 class Handler(NamedTuple):
@@ -47,20 +61,39 @@ class Handler(NamedTuple):
     """Called with that slot and the decoded request; ends in `RequestRoom.respond` or `answered`, now or later."""
     version_min: int
     version_max: int
+    decode: Decode
+    """From API key, version, frame and position to what `start` gets."""
 
 
-def _handler(api_key: ApiKey, slot: type[Slot], start: Callable[[Any, Any], None]) -> Handler:
-    return Handler(slot, start, min(api_key.version_min, api_key.advertised_min), api_key.version_max)
+def _handler(
+    api_key: ApiKey, slot: type[Slot], start: Callable[[Any, Any], None], decode: Decode = decode_request
+) -> Handler:
+    return Handler(slot, start, min(api_key.version_min, api_key.advertised_min), api_key.version_max, decode)
 
 
-HANDLERS: Final[dict[int, Handler]] = {
+_HANDED_ON: Final = {
+    int(api_key): _handler(api_key, slot, start, decode_with_body)
+    for api_key, slot, start in (
+        (ApiKey.OFFSET_COMMIT, api_08_offset_commit.PendingOffsetCommit, api_08_offset_commit.start),
+        (ApiKey.JOIN_GROUP, api_11_join_group.PendingJoinGroup, api_11_join_group.start),
+        (ApiKey.HEARTBEAT, api_12_heartbeat.PendingHeartbeat, api_12_heartbeat.start),
+        (ApiKey.LEAVE_GROUP, api_13_leave_group.PendingLeaveGroup, api_13_leave_group.start),
+        (ApiKey.SYNC_GROUP, api_14_sync_group.PendingSyncGroup, api_14_sync_group.start),
+    )
+}
+"""Whose bodies go to coordinators of groups as they came."""
+
+HANDLERS: Final[dict[int, Handler]] = _HANDED_ON | {
     int(api_key): _handler(api_key, slot, start)
     for api_key, slot, start in (
         (ApiKey.PRODUCE, PendingProduce, api_00_produce.start),
         (ApiKey.FETCH, PendingFetch, api_01_fetch.start),
         (ApiKey.LIST_OFFSETS, api_02_list_offsets.PendingListOffsets, api_02_list_offsets.start),
         (ApiKey.METADATA, api_03_metadata.PendingMetadata, api_03_metadata.start),
+        (ApiKey.OFFSET_FETCH, api_09_offset_fetch.PendingOffsetFetch, api_09_offset_fetch.start),
         (ApiKey.FIND_COORDINATOR, Slot, api_10_find_coordinator.start),
+        (ApiKey.DESCRIBE_GROUPS, api_15_describe_groups.PendingDescribeGroups, api_15_describe_groups.start),
+        (ApiKey.LIST_GROUPS, api_16_list_groups.PendingListGroups, api_16_list_groups.start),
         (ApiKey.API_VERSIONS, Slot, api_18_api_versions.start),
         (ApiKey.CREATE_TOPICS, api_19_create_topics.PendingCreateTopics, api_19_create_topics.start),
         (ApiKey.DELETE_TOPICS, api_20_delete_topics.PendingDeleteTopics, api_20_delete_topics.start),
@@ -80,6 +113,7 @@ HANDLERS: Final[dict[int, Handler]] = {
         ),
         (ApiKey.DESCRIBE_LOG_DIRS, api_35_describe_log_dirs.PendingDescribeLogDirs, api_35_describe_log_dirs.start),
         (ApiKey.CREATE_PARTITIONS, api_37_create_partitions.PendingCreatePartitions, api_37_create_partitions.start),
+        (ApiKey.DELETE_GROUPS, api_42_delete_groups.PendingDeleteGroups, api_42_delete_groups.start),
         (ApiKey.ELECT_LEADERS, api_43_elect_leaders.PendingElectLeaders, api_43_elect_leaders.start),
         (
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -92,6 +126,7 @@ HANDLERS: Final[dict[int, Handler]] = {
             api_45_alter_partition_reassignments.start,
         ),
         (ApiKey.LIST_PARTITION_REASSIGNMENTS, Slot, api_46_list_partition_reassignments.start),
+        (ApiKey.OFFSET_DELETE, api_47_offset_delete.PendingOffsetDelete, api_47_offset_delete.start),
         (ApiKey.DESCRIBE_CLUSTER, Slot, api_60_describe_cluster.start),
         (
             ApiKey.DESCRIBE_PRODUCERS,

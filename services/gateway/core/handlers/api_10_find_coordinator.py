@@ -1,11 +1,13 @@
 """FindCoordinator, API key 10, versions 0 to 6.
 
-- Every well-formed key is COORDINATOR_NOT_AVAILABLE, with node −1, no host and port −1: Kafka's answer while a
-  coordinator's topic is not there, which clients retry.
+- Of a group: the leader of its partition of `__consumer_offsets`, at the address that this listener's clients are told.
+  The first request of a cluster has that topic made; until it is there and led COORDINATOR_NOT_AVAILABLE, with node −1,
+  no host and port −1, which clients ask again. They need not go there: groups are served wherever a request comes in.
+- Of a transaction or a share group, by a well-formed key: COORDINATOR_NOT_AVAILABLE.
 - An unknown key type is INVALID_REQUEST; so are a share key before v6 and a malformed share key
   (`group:topic id:partition`).
 
-Deviations: there are no coordinators yet.
+Deviations: there are no coordinators of transactions and share groups yet.
 """
 
 from __future__ import annotations
@@ -34,20 +36,35 @@ _DENIED = {
 
 
 def start(slot: Slot, request: FindCoordinatorRequest) -> None:
-    version = slot.header.api_version
-    if version >= _VERSION_WITH_BATCHES:
-        coordinators = []
-        for key in request.coordinator_keys:
-            error = _error(slot, key, request.key_type)
-            coordinators.append(Coordinator(key, -1, "", -1, error, error.message))
-        response = FindCoordinatorResponse(coordinators=coordinators)
+    if slot.header.api_version >= _VERSION_WITH_BATCHES:
+        found = [_find(slot, key, request.key_type) for key in request.coordinator_keys]
+        response = FindCoordinatorResponse(coordinators=found)
     else:
-        error = _error(slot, request.key, request.key_type)
-        response = FindCoordinatorResponse(error_code=error, error_message=error.message, node_id=-1, host="", port=-1)
+        one = _find(slot, request.key, request.key_type)
+        response = FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=one.error_message,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
     slot.connection.processor.requests.respond(slot, response)
 
 
+def _find(slot: Slot, key: str, key_type: int) -> Coordinator:
+    error = _error(slot, key, key_type)
+    if not error:
+        processor = slot.connection.processor
+        coordinator = processor.group_routing.coordinator_of(key)
+        address = coordinator and processor.address_of(coordinator.node_id, slot.connection.context)
+        if address is not None:
+            return Coordinator(key, address.node_id, address.host, address.port)
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return Coordinator(key, -1, "", -1, error, error.message)
+
+
 def _error(slot: Slot, key: str, key_type: int) -> ErrorCode:
+    """What is wrong with the question; nothing with one for a group."""
     resource_type = _RESOURCES.get(key_type)
     if resource_type is None:
         return ErrorCode.INVALID_REQUEST
@@ -55,7 +72,7 @@ def _error(slot: Slot, key: str, key_type: int) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if not authorize(slot.connection.context, Operation.DESCRIBE, (resource_type, key)):
         return _DENIED[resource_type]
-    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.NONE if key_type == CoordinatorType.GROUP else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def _is_share_key(key: str) -> bool:

@@ -1,0 +1,150 @@
+"""Calls to the coordinators of groups: one stream to each logstore, the credit on it, what is in flight, what waits.
+
+A call spends a request of the credit and the bytes of its body, or waits in line at its logstore. All that a turn has
+for one logstore leaves in one message. Each call ends once: by an answer, with its stream, or because nobody waits for
+it any more. Nothing is sent twice here: a call that was lost may have been done, and its asker decides.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
+
+from barnabas.channel.credits import CreditAccount
+from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
+
+if TYPE_CHECKING:
+    from services.gateway.core.logstores import Logstores
+
+
+class Asker(Protocol):
+    def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None: ...
+
+    def group_lost(self, ask: PendingAsk) -> None:
+        """The stream is gone. What was not sent is certainly not done."""
+
+
+class PendingAsk:
+    """A call, or the collection of what a member has waited for, on its way."""
+
+    __slots__ = ("asker", "message", "node_id", "request_id")
+
+    def __init__(self, asker: Asker, node_id: int, message: GroupCall | GroupCollect) -> None:
+        self.asker = asker
+        self.node_id = node_id
+        self.request_id = message.request_id
+        self.message: GroupCall | GroupCollect | None = message
+        """None once it is sent: its body may be large."""
+
+    @property
+    def was_sent(self) -> bool:
+        return self.message is None
+
+
+class _Stream:
+    __slots__ = ("credit", "in_flight", "is_up", "message", "node_id", "waiting")
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.is_up = False
+        self.credit = CreditAccount()
+        self.message: CoordinateRequest | None = None
+        """This turn's, made when there is something to put into it."""
+        self.in_flight: dict[int, PendingAsk] = {}
+        """By request id; likewise the next, in order."""
+        self.waiting: OrderedDict[int, PendingAsk] = OrderedDict()
+
+
+class CoordinationRoom:
+    __slots__ = ("_logstores", "_sending", "_streams")
+
+    def __init__(self, logstores: Logstores) -> None:
+        """`logstores` numbers the requests."""
+        self._logstores = logstores
+        self._streams: dict[int, _Stream] = {}
+        self._sending: list[_Stream] = []
+
+    def submit(self, asker: Asker, node_id: int, message: GroupCall | GroupCollect) -> PendingAsk | None:
+        """Ask that logstore, now or when there is credit; None: there is no stream to it, and nothing will be asked.
+
+        The request id is given here.
+        """
+        stream = self._streams.get(node_id)
+        if stream is None or not stream.is_up:
+            return None
+        message.request_id = self._logstores.take_request_id()
+        ask = PendingAsk(asker, node_id, message)
+        if stream.waiting or not stream.credit.try_spend(1, _body_bytes(message)):
+            stream.waiting[ask.request_id] = ask
+        else:
+            self._send(stream, ask, message)
+        return ask
+
+    def _send(self, stream: _Stream, ask: PendingAsk, message: GroupCall | GroupCollect) -> None:
+        if stream.message is None:
+            stream.message = CoordinateRequest()
+            self._sending.append(stream)
+        if isinstance(message, GroupCall):
+            stream.message.calls.append(message)
+        else:
+            stream.message.collects.append(message)
+        stream.in_flight[ask.request_id] = ask
+        ask.message = None
+
+    def forget(self, ask: PendingAsk) -> None:
+        """Nobody waits for it any more. If it was sent, it may be done all the same."""
+        stream = self._streams[ask.node_id]
+        if stream.in_flight.pop(ask.request_id, None) is None:
+            stream.waiting.pop(ask.request_id, None)
+
+    def up(self, node_id: int) -> None:
+        self._streams.setdefault(node_id, _Stream(node_id)).is_up = True
+
+    def down(self, node_id: int) -> None:
+        stream = self._streams.get(node_id)
+        if stream is None:
+            return
+        stream.is_up = False
+        stream.credit.reset()
+        stream.message = None
+        lost = [*stream.in_flight.values(), *stream.waiting.values()]
+        stream.in_flight.clear()
+        stream.waiting.clear()
+        for ask in lost:
+            ask.asker.group_lost(ask)
+
+    def answered(self, node_id: int, response: CoordinateResponse) -> None:
+        stream = self._streams[node_id]
+        in_flight = stream.in_flight
+        for answer in response.answers:
+            ask = in_flight.pop(answer.request_id, None)
+            if ask is not None:
+                ask.asker.group_answered(ask, answer)
+        if response.credit is not None:
+            stream.credit.grant(response.credit)
+            self._send_waiting(stream)
+
+    def _send_waiting(self, stream: _Stream) -> None:
+        waiting = stream.waiting
+        while waiting:
+            request_id = next(iter(waiting))
+            ask = waiting[request_id]
+            message = ask.message
+            assert message is not None, "what waits has not been sent"
+            if not stream.credit.try_spend(1, _body_bytes(message)):
+                return
+            del waiting[request_id]
+            self._send(stream, ask, message)
+
+    def take_messages(self) -> list[tuple[int, CoordinateRequest]]:
+        taken = []
+        for stream in self._sending:
+            if stream.message is not None:
+                taken.append((stream.node_id, stream.message))
+                stream.message = None
+        self._sending.clear()
+        return taken
+
+
+def _body_bytes(message: GroupCall | GroupCollect) -> int:
+    return len(message.body) if isinstance(message, GroupCall) else 0

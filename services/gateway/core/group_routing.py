@@ -1,0 +1,94 @@
+"""Which logstore coordinates a group: the leader of the group's partition of `__consumer_offsets`.
+
+The topic is made by the first request of a cluster that needs it, and nobody waits for that: until it is there and led
+there is no coordinator, and clients ask again.
+"""
+
+from __future__ import annotations
+
+from struct import unpack
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
+from services.gateway.core.effects import ControllerAnswer
+from services.gateway.core.topic_names import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from services.gateway.core.processor import Processor
+
+CREATION_PAUSE_MS: Final = 1_000
+"""Between two attempts to have the topic made: clients that look for a coordinator ask ten times a second."""
+
+
+class Coordinator(NamedTuple):
+    """One partition of `__consumer_offsets`, and who leads it by the image."""
+
+    topic_id: bytes
+    partition: int
+    node_id: int
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode` of Java, an int32: over UTF-16 code units, which are not characters beyond the basic plane."""
+    units: bytes | tuple[int, ...] = text.encode() if text.isascii() else _utf16(text)
+    total = 0
+    for unit in units:
+        total = (31 * total + unit) & 0xFFFF_FFFF
+    return total - (1 << 32) if total >> 31 else total
+
+
+def _utf16(text: str) -> tuple[int, ...]:
+    encoded = text.encode("utf-16-be")
+    return unpack(f">{len(encoded) // 2}H", encoded)
+
+
+def partition_of_group(group_id: str, partitions: int) -> int:
+    """Kafka's `GroupCoordinatorService.partitionFor`; `Utils.abs` makes the smallest int32, which has no absolute
+    value among them, 0.
+    """
+    number = abs(java_hash(group_id))
+    return 0 if number > 0x7FFF_FFFF else number % partitions
+
+
+def find_coordinator(image: ClusterImage, group_id: str) -> Coordinator | None:
+    """None: the topic is not there, or the partition has no leader that is alive."""
+    topic = image.topics_by_name.get(OFFSETS_TOPIC)
+    if topic is None:
+        return None
+    partition = partition_of_group(group_id, len(image.partitions_by_topic_id[topic.topic_id]))
+    led = image.partition(topic.topic_id, partition)
+    if led is None or led.leader not in image.brokers:
+        return None
+    return Coordinator(topic.topic_id, partition, led.leader)
+
+
+class GroupRouting:
+    __slots__ = ("_next_creation_ms", "_processor")
+
+    def __init__(self, processor: Processor) -> None:
+        self._processor = processor
+        self._next_creation_ms = 0
+
+    def coordinator_of(self, group_id: str) -> Coordinator | None:
+        """As `find_coordinator`; and a topic that is not there is asked for."""
+        processor = self._processor
+        if OFFSETS_TOPIC not in processor.image.topics_by_name:
+            self._create()
+        return find_coordinator(processor.image, group_id)
+
+    def _create(self) -> None:
+        """Its partitions, replicas and configs are the controller's to choose (`offsets.topic.*`)."""
+        processor = self._processor
+        if processor.now_ms < self._next_creation_ms or not processor.image.brokers:
+            return
+        wait_ms = processor.config.topic_creation_wait_ms_max
+        self._next_creation_ms = processor.now_ms + wait_ms
+        processor.controller.call(self, CreateTopicsRequest([NewTopic(OFFSETS_TOPIC, -1, -1)], wait_ms))
+
+    def controller_answered(self, answer: ControllerAnswer | None) -> None:
+        """Made, made by another, or not to be made now: the image tells, and the next request asks again."""
+        self._next_creation_ms = self._processor.now_ms + CREATION_PAUSE_MS
+
+    def revision_applied(self) -> None:
+        raise AssertionError("the maker of the offsets topic waits for no revision")

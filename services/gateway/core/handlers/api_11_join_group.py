@@ -1,0 +1,44 @@
+"""JoinGroup, API key 11, versions 0 to 9.
+
+- Goes as it came to the group's coordinator, whose answer goes as it came to the client. A member that has to wait is
+  parked, for as long as the coordinator says so (`PendingMember`); its connection is not idle meanwhile, and the
+  requests behind it on the same connection wait, as in Kafka.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the join may have been heard. In both cases the
+  client joins again with the member id that it has.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.connection import Connection
+from services.gateway.core.group_call import WithBody
+from services.gateway.core.group_wait import PendingMember
+
+_VERSION_WITH_NULL_PROTOCOL = 7
+
+
+class PendingJoinGroup(PendingMember):
+    __slots__ = ("member_id",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.member_id = ""
+
+    def refusal(self, error: int) -> JoinGroupResponse:
+        protocol_name = None if self.header.api_version >= _VERSION_WITH_NULL_PROTOCOL else ""
+        return JoinGroupResponse(error_code=error, protocol_name=protocol_name, member_id=self.member_id)
+
+
+def start(slot: PendingJoinGroup, asked: WithBody) -> None:
+    request, body = asked
+    assert isinstance(request, JoinGroupRequest)
+    slot.member_id = request.member_id
+    if authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+        slot.call(request.group_id, slot.header.api_version, body)
+    else:
+        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

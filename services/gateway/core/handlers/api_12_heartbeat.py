@@ -1,0 +1,30 @@
+"""Heartbeat, API key 12, versions 0 to 4.
+
+- Goes as it came to the group's coordinator, whose answer goes as it came to the client.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the heartbeat may have been heard.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.group_call import PendingGroupCall, WithBody
+
+
+class PendingHeartbeat(PendingGroupCall):
+    __slots__ = ()
+
+    def refusal(self, error: int) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=error)
+
+
+def start(slot: PendingHeartbeat, asked: WithBody) -> None:
+    request, body = asked
+    assert isinstance(request, HeartbeatRequest)
+    if authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+        slot.call(request.group_id, slot.header.api_version, body)
+    else:
+        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

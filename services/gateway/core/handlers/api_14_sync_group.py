@@ -1,0 +1,38 @@
+"""SyncGroup, API key 14, versions 0 to 5.
+
+- Goes as it came to the group's coordinator, whose answer goes as it came to the client. A member that has to wait for
+  its leader's assignments is parked, as for JoinGroup.
+- From v5 on a protocol type and name are to be there: without them INCONSISTENT_GROUP_PROTOCOL, whatever the group.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the assignments may have been taken.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.group_call import WithBody
+from services.gateway.core.group_wait import PendingMember
+
+_VERSION_WITH_PROTOCOL = 5
+
+
+class PendingSyncGroup(PendingMember):
+    __slots__ = ()
+
+    def refusal(self, error: int) -> SyncGroupResponse:
+        return SyncGroupResponse(error_code=error)
+
+
+def start(slot: PendingSyncGroup, asked: WithBody) -> None:
+    request, body = asked
+    assert isinstance(request, SyncGroupRequest)
+    version = slot.header.api_version
+    if version >= _VERSION_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+        slot.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+        slot.call(request.group_id, version, body)
+    else:
+        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

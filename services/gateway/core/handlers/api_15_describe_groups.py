@@ -1,0 +1,57 @@
+"""DescribeGroups, API key 15, versions 0 to 6.
+
+- Each group is asked of its own coordinator, groups of one partition of `__consumer_offsets` together; the answer has
+  them in the order of the request.
+- Without a coordinator NOT_COORDINATOR, which clients ask again; COORDINATOR_NOT_AVAILABLE where it does not answer.
+
+Deviations: authorized operations are never told (−2147483648, "not asked for") until ACLs exist. A group named twice is
+answered once: each answer may be large, and a small request must not become a response that no memory holds.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import Response
+from barnabas.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.connection import Connection
+from services.gateway.core.group_calls import PendingGroupCalls
+
+
+class PendingDescribeGroups(PendingGroupCalls[str]):
+    __slots__ = ("results",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.results: dict[str, DescribedGroup] = {}
+        """By group, in the order of the request."""
+
+    def request_of(self, queries: list[str]) -> DescribeGroupsRequest:
+        return DescribeGroupsRequest(queries)
+
+    def fill(self, queries: list[str], response: Response) -> None:
+        assert isinstance(response, DescribeGroupsResponse)
+        answered = {group.group_id: group for group in response.groups}
+        for group_id in queries:
+            self.results[group_id] = answered.get(group_id) or _refused(group_id, ErrorCode.NOT_COORDINATOR)
+
+    def fail(self, queries: list[str], error: int) -> None:
+        for group_id in queries:
+            self.results[group_id] = _refused(group_id, error)
+
+    def complete(self) -> None:
+        response = DescribeGroupsResponse(groups=list(self.results.values()))
+        self.connection.processor.requests.respond(self, response)
+
+
+def start(slot: PendingDescribeGroups, request: DescribeGroupsRequest) -> None:
+    for group_id in dict.fromkeys(request.groups):
+        slot.results[group_id] = _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group_id)):
+            slot.add(group_id, group_id)
+    slot.ask()
+
+
+def _refused(group_id: str, error: int) -> DescribedGroup:
+    return DescribedGroup(error, group_id=group_id)

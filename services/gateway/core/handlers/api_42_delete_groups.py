@@ -1,0 +1,51 @@
+"""DeleteGroups, API key 42, versions 0 to 2 (KIP-229).
+
+- Each group is asked of its own coordinator, groups of one partition of `__consumer_offsets` together. A group named
+  twice is deleted, and answered, once, as in Kafka.
+- Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the group may have been deleted.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import Response
+from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.connection import Connection
+from services.gateway.core.group_calls import PendingGroupCalls
+
+
+class PendingDeleteGroups(PendingGroupCalls[str]):
+    __slots__ = ("results",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.results: dict[str, int] = {}
+        """Error codes by group, in the order of the request."""
+
+    def request_of(self, queries: list[str]) -> DeleteGroupsRequest:
+        return DeleteGroupsRequest(queries)
+
+    def fill(self, queries: list[str], response: Response) -> None:
+        assert isinstance(response, DeleteGroupsResponse)
+        answered = {result.group_id: result.error_code for result in response.results}
+        for group_id in queries:
+            self.results[group_id] = answered.get(group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def fail(self, queries: list[str], error: int) -> None:
+        self.results.update(dict.fromkeys(queries, error))
+
+    def complete(self) -> None:
+        results = [DeletableGroupResult(group_id, error) for group_id, error in self.results.items()]
+        self.connection.processor.requests.respond(self, DeleteGroupsResponse(results=results))
+
+
+def start(slot: PendingDeleteGroups, request: DeleteGroupsRequest) -> None:
+    for group_id in dict.fromkeys(request.groups_names):
+        slot.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if authorize(slot.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
+            slot.add(group_id, group_id)
+    slot.ask()
