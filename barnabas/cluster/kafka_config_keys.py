@@ -11,7 +11,7 @@ from typing import Final
 
 _UNSUPPORTED: Final = {
     "Barnabas has timeouts of its own between services": """
-        log.dir.failure.timeout.ms log.initial.task.delay.ms request.timeout.ms
+        log.dir.failure.timeout.ms log.initial.task.delay.ms offsets.commit.timeout.ms request.timeout.ms
         socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     """,
     "SASL and delegation tokens are not served yet": """
@@ -69,25 +69,24 @@ _UNSUPPORTED: Final = {
     "every log directory takes new partitions": """
         cordoned.log.dirs
     """,
-    "groups are not served yet": """
+    "groups of the consumer and streams protocols (KIP-848, KIP-1071) are not served yet": """
         group.consumer.assignment.interval.ms group.consumer.assignors group.consumer.heartbeat.interval.ms
         group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
         group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
         group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
         group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-        group.consumer.session.timeout.ms group.coordinator.append.linger.ms
-        group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
-        group.coordinator.rebalance.protocols group.coordinator.threads group.initial.rebalance.delay.ms
-        group.max.session.timeout.ms group.max.size group.min.session.timeout.ms
+        group.consumer.session.timeout.ms group.coordinator.rebalance.protocols
         group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms
         group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
         group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
         group.streams.max.standby.replicas group.streams.min.assignment.interval.ms
         group.streams.min.heartbeat.interval.ms group.streams.min.session.timeout.ms
-        group.streams.num.standby.replicas group.streams.session.timeout.ms offset.metadata.max.bytes
-        offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.check.interval.ms
-        offsets.retention.minutes offsets.topic.compression.codec offsets.topic.num.partitions
-        offsets.topic.replication.factor offsets.topic.segment.bytes
+        group.streams.num.standby.replicas group.streams.session.timeout.ms
+    """,
+    "a coordinator has no threads: what one turn brings is one batch, a log is read in pieces of 512 KiB": """
+        group.coordinator.append.linger.ms group.coordinator.background.threads
+        group.coordinator.cached.buffer.max.bytes group.coordinator.threads offsets.load.buffer.size
+        offsets.topic.compression.codec
     """,
     "a follower has one stream to each of its leaders, and is told whatever is new": """
         num.replica.fetchers replica.fetch.min.bytes replica.socket.timeout.ms

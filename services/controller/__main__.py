@@ -15,7 +15,6 @@ from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from services.controller.core.controller import Controller
-from services.controller.core.topic_creation import TopicDefaults
 from services.controller.shell import membership, operations
 from services.controller.shell.config import ControllerConfig
 from services.controller.shell.driver import Driver
@@ -46,7 +45,7 @@ async def run(config: ControllerConfig) -> None:
     core = Controller(
         keys=keys,
         registration=record,
-        defaults=TopicDefaults(config.num_partitions, config.default_replication_factor),
+        defaults=config.topic_defaults(),
         new_topic_id=new_uuid,
         new_cluster_id=lambda: printed_uuid(new_uuid()),
         wall_ms=wall_ms,

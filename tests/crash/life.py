@@ -122,6 +122,7 @@ class Life:
             self.directories,
             self.loaded,
             CODECS,
+            lambda prefix: f"{prefix}-member",
         )
         self.core.on_registered(broker_epoch)
         self._broker_epoch = broker_epoch

@@ -14,6 +14,8 @@ from zlib import crc32
 
 from barnabas.channel import packing
 from barnabas.channel.messages import (
+    CoordinateRequest,
+    CoordinateResponse,
     ExchangeRequest,
     ExchangeResponse,
     ParkRequest,
@@ -168,7 +170,8 @@ def _park(message: ParkRequest | ParkResponse) -> str:
     if isinstance(message, ParkRequest):
         produces = [(each.entry_id, each.wait_ms, len(each.conditions)) for each in message.produces]
         fetches = [(each.entry_id, each.wait_ms, len(each.conditions)) for each in message.fetches]
-        return f"produces {produces} fetches {fetches} cancels {message.cancels}"
+        groups = [(each.entry_id, each.wait_ms, each.group_id, each.step) for each in message.groups]
+        return f"produces {produces} fetches {fetches} groups {groups} cancels {message.cancels}"
     return f"completions {[(each.entry_id, int(each.outcome), each.error_codes) for each in message.completions]}"
 
 
@@ -181,10 +184,24 @@ def state_in_words(state: PartitionState) -> str:
 def _watch(message: WatchRequest | WatchResponse) -> str:
     if isinstance(message, WatchRequest):
         watches = [(each.topic_id.hex()[:4], each.partition) for each in message.watches]
-        return (
-            f"watches {watches} unwatches {[(each.topic_id.hex()[:4], each.partition) for each in message.unwatches]}"
-        )
-    return f"states {[state_in_words(each) for each in message.states]}"
+        unwatches = [(each.topic_id.hex()[:4], each.partition) for each in message.unwatches]
+        groups = [each.group_id for each in message.group_watches]
+        groups_left = [each.group_id for each in message.group_unwatches]
+        return f"watches {watches} unwatches {unwatches} groups {groups} left {groups_left}"
+    groups_told = [(each.group_id, each.coordinator_epoch, each.step) for each in message.group_states]
+    return f"states {[state_in_words(each) for each in message.states]} groups {groups_told}"
+
+
+def _coordinate(message: CoordinateRequest | CoordinateResponse) -> str:
+    if isinstance(message, CoordinateRequest):
+        calls = [(each.request_id, each.partition, each.api_key, len(each.body)) for each in message.calls]
+        collects = [(each.request_id, each.group_id, each.member_id) for each in message.collects]
+        return f"calls {calls} collects {collects}"
+    answers = [
+        (each.request_id, each.error_code, len(each.body), each.wait and each.wait.step) for each in message.answers
+    ]
+    credit = message.credit and (message.credit.requests, message.credit.bytes)
+    return f"answers {answers} credit {credit}"
 
 
 def _replicate(message: ReplicateRequest | ReplicateResponse) -> str:
@@ -263,6 +280,16 @@ WATCH = StreamKind(
         packing.scan_watch_request,
         packing.pack_watch_response,
         packing.scan_watch_response,
+    ),
+)
+COORDINATE = StreamKind(
+    "coordinate",
+    _coordinate,
+    Packed(
+        packing.pack_coordinate_request,
+        packing.scan_coordinate_request,
+        packing.pack_coordinate_response,
+        packing.scan_coordinate_response,
     ),
 )
 REPLICATE = StreamKind(

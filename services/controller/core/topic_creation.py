@@ -6,7 +6,7 @@ Rules and messages are those of Kafka's ReplicationControlManager and Topic.vali
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
@@ -14,6 +14,7 @@ from barnabas.cluster.messages import CreateTopicResult, CreateTopicsRequest, Ne
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage, collision_name
+from services.controller.core.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from services.controller.core.partition_changes import Liveness
 from services.controller.core.placement import EXCESSIVE, PARTITIONS_MAX, Placement, Refused
 from services.controller.core.writes import Write, put
@@ -30,10 +31,11 @@ CONFIG_BYTES_MAX = 128 * 1024
 
 @dataclass(slots=True, frozen=True)
 class TopicDefaults:
-    """For topics that ask for -1."""
+    """For topics that ask for -1; `offsets`: for `__consumer_offsets`, whatever it asks for."""
 
     partitions: int = 1
     replication_factor: int = 1
+    offsets: OffsetsTopic = OffsetsTopic()  # noqa: RUF009 - it is frozen
 
 
 @dataclass(slots=True)
@@ -56,10 +58,13 @@ def create_topics(
     creation = TopicCreation()
     placement = Placement(image, live)
     occurrences = Counter(topic.topic for topic in request.topics)
+    wanted = {asked.topic: asked for asked in request.topics}
+    if OFFSETS_TOPIC in wanted:
+        wanted[OFFSETS_TOPIC] = defaults.offsets.filled_in(wanted[OFFSETS_TOPIC], len(image.known_node_ids()))
     # By collision name: what this request adds to the image.
     added: dict[str, str] = {}
-    excessive = _asked_partitions(request, defaults) > PARTITIONS_MAX
-    for topic, asked in {asked.topic: asked for asked in request.topics}.items():
+    excessive = _asked_partitions(wanted.values(), defaults) > PARTITIONS_MAX
+    for topic, asked in wanted.items():
         try:
             if occurrences[topic] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -98,10 +103,10 @@ def create_topics(
     return creation
 
 
-def _asked_partitions(request: CreateTopicsRequest, defaults: TopicDefaults) -> int:
+def _asked_partitions(topics: Iterable[NewTopic], defaults: TopicDefaults) -> int:
     return sum(
         len(topic.assignments) or (topic.partitions if topic.partitions != -1 else defaults.partitions)
-        for topic in request.topics
+        for topic in topics
         if topic.assignments or topic.partitions >= -1
     )
 

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.runtime.etcd import EtcdConfig
+from services.controller.core.offsets_topic import OffsetsTopic
 from services.controller.core.settings import ElectionSettings
+from services.controller.core.topic_creation import TopicDefaults
 
 
 class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
@@ -22,6 +24,10 @@ class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=2000, le=600_000)] = 6000
     default_replication_factor: Annotated[int, msgspec.Meta(ge=1)] = 1
     num_partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
+    # Of __consumer_offsets, made when the first group comes; on fewer logstores it has as many replicas as there are.
+    offsets_topic_num_partitions: Annotated[int, msgspec.Meta(ge=1)] = 50
+    offsets_topic_replication_factor: Annotated[int, msgspec.Meta(ge=1, le=2**15 - 1)] = 3
+    offsets_topic_segment_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024, le=2**31 - 1)] = 100 * 1024 * 1024
     # For topics without their own; the same as the logstores' (a lower one costs candidates, a higher one is unsafe).
     min_insync_replicas: Annotated[int, msgspec.Meta(ge=1)] = 1
     unclean_leader_election_enable: bool = False
@@ -30,6 +36,12 @@ class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     leader_imbalance_per_broker_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "json"
+
+    def topic_defaults(self) -> TopicDefaults:
+        offsets = OffsetsTopic(
+            self.offsets_topic_num_partitions, self.offsets_topic_replication_factor, self.offsets_topic_segment_bytes
+        )
+        return TopicDefaults(self.num_partitions, self.default_replication_factor, offsets)
 
     def election_settings(self) -> ElectionSettings:
         return ElectionSettings(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from barnabas.cluster.config_description import Setting
+from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.replica_selection import ReplicaSelector
 from services.logstore.core.replication.replication import ReplicationConfig
 
@@ -33,5 +34,6 @@ class LogstoreConfig:
     cleaner_backoff_ms: int = 15_000
     replica_selector: ReplicaSelector = ReplicaSelector.LEADER
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    groups: GroupConfig = field(default_factory=GroupConfig)
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)

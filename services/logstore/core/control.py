@@ -70,8 +70,11 @@ class Control:
         replication: Replication,
         outbox: Outbox,
         fail_pending: FailPending,
+        topics_deleted: Callable[[list[str]], None],
     ) -> None:
-        """`fail_pending` answers everything unanswered of a partition at once, with one error."""
+        """`fail_pending` answers everything unanswered of a partition at once, with one error. `topics_deleted` hears
+        of topics that are gone from the cluster, by name.
+        """
         self._replicas = replicas
         self._settings = settings
         self._directories = directories
@@ -80,6 +83,7 @@ class Control:
         self._replication = replication
         self._outbox = outbox
         self._fail_pending = fail_pending
+        self._topics_deleted = topics_deleted
         self._controller_epoch = -1
         self._now_ms = 0
         self._inbox: deque[tuple[int, ControlRequest]] = deque()
@@ -271,8 +275,20 @@ class Control:
             for stray in list(self._strays.values()):
                 self._set_aside(stray)
         image = self._replicas.image
+        topics_before = (
+            image.topics_by_id
+            if command.full
+            else {
+                topic_id: image.topics_by_id[topic_id]
+                for topic_id in command.deleted_topic_ids
+                if topic_id in image.topics_by_id
+            }
+        )
         if not image.apply(command):
             return
+        self._topics_deleted(
+            [topic.topic for topic_id, topic in topics_before.items() if topic_id not in image.topics_by_id]
+        )
         self._replication.on_image()
         changed_topics = list(image.topics_by_id.values()) if self._settings.follow_image() else command.topics
         for topic in changed_topics:

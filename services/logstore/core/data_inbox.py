@@ -9,19 +9,18 @@ from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import (
     Append,
     ExchangeRequest,
-    Hello,
     OffsetQuery,
     ReadRequest,
     StateQuery,
     WatchRequest,
-    Welcome,
 )
 from services.logstore.core.appends import Appends
+from services.logstore.core.conversations import Conversations
+from services.logstore.core.coordinator.group_watches import GroupWatches
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.streams import ExchangeStream, PendingRead, ReadStream, Stream, WatchStream
+from services.logstore.core.streams import ExchangeStream, PendingRead, ReadStream, WatchStream
 from services.logstore.core.watches import Watches
 
 if TYPE_CHECKING:
@@ -34,24 +33,26 @@ class DataInbox:
     def __init__(
         self,
         config: LogstoreConfig,
-        replicas: Replicas,
+        conversations: Conversations,
         credit_pool: CreditPool,
         outbox: Outbox,
         appends: Appends,
         reads: Reads,
         queries: Queries,
         watches: Watches,
+        group_watches: GroupWatches,
     ) -> None:
         self._config = config
-        self._replicas = replicas
+        self._conversations = conversations
         self._credits = credit_pool
         self._outbox = outbox
         self._appends = appends
         self._reads = reads
         self._queries = queries
         self._watches = watches
+        self._group_watches = group_watches
         self._waiting: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, ExchangeStream | ReadStream | WatchStream] = {}
         self.refuses_appends = False
         """The logstore is stopping."""
 
@@ -97,7 +98,7 @@ class DataInbox:
         if stream.closed:
             return
         if request.hello is not None:
-            welcome = self._greet(stream, request.hello)
+            welcome = self._conversations.greet(stream, request.hello)
             if welcome is None:
                 return
             response = self._outbox.exchange_response(stream)
@@ -107,7 +108,7 @@ class DataInbox:
         if not request_count:
             return
         byte_count = sum([len(append.records) for append in appends])
-        if not self._admit(stream, request_count, byte_count):
+        if not self._conversations.admit(stream, self._credits, request_count, byte_count):
             return
         if self.refuses_appends:
             self._appends.refuse_all(stream, appends)
@@ -124,14 +125,14 @@ class DataInbox:
         if stream.closed:
             return
         if request.hello is not None:
-            welcome = self._greet(stream, request.hello)
+            welcome = self._conversations.greet(stream, request.hello)
             if welcome is None:
                 return
             response = self._outbox.read_response(stream)
             response.welcome, response.credit = welcome, self._credits.open_stream(stream_id)
         for request_id in request.cancels:
             self._reads.cancel(stream, request_id)
-        if request.reads and self._admit(stream, len(request.reads), 0):
+        if request.reads and self._conversations.admit(stream, self._credits, len(request.reads), 0):
             self._waiting.extend([self._reads.accept(stream, read) for read in request.reads])
 
     def on_watch(self, stream_id: int, request: WatchRequest) -> None:
@@ -142,17 +143,20 @@ class DataInbox:
         if stream.closed:
             return
         if request.hello is not None:
-            welcome = self._greet(stream, request.hello)
+            welcome = self._conversations.greet(stream, request.hello)
             if welcome is None:
                 return
             self._outbox.watch_response(stream).welcome = welcome
-        if not stream.greeted:
-            self._close(stream, "the first message is no hello")
+        if not self._conversations.has_greeted(stream):
             return
         for watched in request.unwatches:
             self._watches.unwatch(stream, watched)
         for watched in request.watches:
             self._watches.watch(stream, watched)
+        for group in request.group_unwatches:
+            self._group_watches.unwatch(stream, group)
+        for group in request.group_watches:
+            self._group_watches.watch(stream, group)
 
     def on_stream_closed(self, stream_id: int) -> None:
         """What the stream asked for and is not begun is dropped; what is appended stays appended."""
@@ -166,35 +170,8 @@ class DataInbox:
                 self._reads.close(stream)
             case WatchStream():
                 self._watches.close(stream)
+                self._group_watches.close(stream)
             case ExchangeStream():
                 pass
             case _:
                 assert_never(stream)
-
-    # --- the conversation of a stream --------------------------------------------------------------------------------
-
-    def _greet(self, stream: Stream, hello: Hello) -> Welcome | None:
-        if stream.greeted:
-            self._close(stream, "a second hello")
-            return None
-        cluster_id = self._replicas.cluster_id
-        if hello.cluster_id not in ("", cluster_id):
-            self._close(stream, f"cluster {hello.cluster_id} is not this one, {cluster_id}")
-            return None
-        stream.greeted = True
-        return Welcome(self._replicas.node_id, self._replicas.broker_epoch)
-
-    def _admit(self, stream: Stream, request_count: int, byte_count: int) -> bool:
-        """Requests need a hello before and credit for them; who breaks that is broken, and loses the stream."""
-        if not stream.greeted:
-            self._close(stream, "the first message is no hello")
-            return False
-        if not self._credits.received(stream.stream_id, request_count, byte_count):
-            self._close(stream, "more requests than there was credit for")
-            return False
-        return True
-
-    def _close(self, stream: Stream, reason: str) -> None:
-        """Have the host end a stream; it reports the end by `on_stream_closed` like any other."""
-        stream.closed = True
-        self._outbox.close(stream.stream_id, reason)

@@ -10,6 +10,7 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.appends import Appends
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.cleaning import Cleaning
+from services.logstore.core.coordinator.coordination import Coordination
 from services.logstore.core.directories import Directories
 from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import Housekeeping
@@ -61,6 +62,7 @@ class DiskOutcomes:
         full_disks: FullDisks,
         moves: Moves,
         replication: Replication,
+        coordination: Coordination,
         outbox: Outbox,
         fail_pending: Callable[[Partition, ErrorCode], None],
     ) -> None:
@@ -78,6 +80,7 @@ class DiskOutcomes:
         self._full_disks = full_disks
         self._moves = moves
         self._replication = replication
+        self._coordination = coordination
         self._outbox = outbox
         self._fail_pending = fail_pending
 
@@ -88,7 +91,8 @@ class DiskOutcomes:
             case WriteEffect():
                 self._appends.on_written(effect)
             case ReadEffect():
-                if not self._reads.on_bytes(effect, data) and not self._replication.leading.on_bytes(effect, data):
+                is_taken = self._reads.on_bytes(effect, data) or self._replication.leading.on_bytes(effect, data)
+                if not is_taken and not self._coordination.on_bytes(effect, data):
                     self._queries.on_done(effect, data)
                 self.act_on_failures()
             case FindRecordEffect():

@@ -28,6 +28,7 @@ from services.logstore.core.storage.effects import (
 )
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.watches import Watches
 
 PROBE_MS = 1_000
 
@@ -41,6 +42,7 @@ class FullDisks:
         retention: Retention,
         appends: Appends,
         replication: Replication,
+        watches: Watches,
         outbox: Outbox,
     ) -> None:
         self._replicas = replicas
@@ -49,6 +51,7 @@ class FullDisks:
         self._retention = retention
         self._appends = appends
         self._replication = replication
+        self._watches = watches
         self._outbox = outbox
         self._probing: dict[ProbeEffect, LogDirectory] = {}
         # Logs with something to take back; a dict for its order.
@@ -96,6 +99,7 @@ class FullDisks:
                 partition.epoch_start_offset = min(partition.epoch_start_offset, log.next_offset)
                 self._to_take_back[log] = None
                 self._replication.wrote(partition, log.log_end_offset)
+                self._watches.changed(partition)
             case FlushEffect():
                 log.room.flush_failed(effect, error)
             case RetireEffect():

@@ -4,7 +4,7 @@ The host (the shell's loop, or the simulation) brings what has arrived, lets the
 effects, and sends what the core says. One turn of the host:
 
     for stream_id, message in arrived:
-        core.on_exchange(stream_id, message)       # or on_read, on_watch; decoded messages of the data channel
+        core.on_exchange(stream_id, message)       # or on_read, on_coordinate, on_watch; decoded messages of streams
     for session_id, command in commands:
         core.on_control(session_id, command)       # answered in Outgoing.controls, in order
     for stream_id, message in fetched:
@@ -13,7 +13,7 @@ effects, and sends what the core says. One turn of the host:
         core.on_leader_response(leader_id, message)  # on the streams that Outgoing.replication.links asks for
     for call_id, request in calls:
         core.on_administration(call_id, request)   # answered in Outgoing.administration, in any order; False: refused
-    core.step(now_ms, wall_ms)                     # control first and whole, then a bounded piece of data work
+    core.step(now_ms, wall_ms)                     # control first and whole, then bounded pieces of groups and data
     for effect in core.take_effects():             # reads, writes, flushes: carried out now or on an IO worker, ...
         core.on_io_done(effect, outcome)           # ... reported as bytes or DiskError, now or in any later turn
     outgoing = core.take_outgoing()                # one message per stream; then the streams to close
@@ -43,6 +43,7 @@ from collections.abc import Sequence
 
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import (
+    CoordinateRequest,
     ExchangeRequest,
     ReadRequest,
     ReplicateRequest,
@@ -61,6 +62,9 @@ from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.config import LogstoreConfig as LogstoreConfig
 from services.logstore.core.control import Control
+from services.logstore.core.conversations import Conversations
+from services.logstore.core.coordinator.coordination import Coordination
+from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
 from services.logstore.core.disk_outcomes import DiskOutcomes
@@ -94,8 +98,12 @@ class LogstoreCore:
         directories: Sequence[LogDirectory],
         loaded: Sequence[OpenedPartition],
         codecs: Codecs,
+        make_member_id: MakeMemberId,
     ) -> None:
-        """`loaded` is what `LogDirectory.load` found in all of `directories`, less what was set aside."""
+        """`loaded` is what `LogDirectory.load` found in all of `directories`, less what was set aside.
+
+        `make_member_id` gives ids to members of groups, never given before, that begin with what it is given.
+        """
         self._config = config
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         self._outbox = Outbox(self._credits)
@@ -144,6 +152,18 @@ class LogstoreCore:
         self._appends = Appends(self._replicas, self._housekeeping, self._outbox, codecs, self._replication.wrote)
         self._reads = Reads(self._replicas, self._outbox, config.replica_selector)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
+        conversations = Conversations(self._replicas, self._outbox)
+        self._coordination = Coordination(
+            self._replicas,
+            conversations,
+            CreditPool(config.queued_requests_max, config.queued_request_bytes_max),
+            self._appends,
+            self._watches,
+            self._outbox,
+            config.groups,
+            codecs.decompress,
+            make_member_id,
+        )
         self._control = Control(
             self._replicas,
             self._settings,
@@ -153,16 +173,18 @@ class LogstoreCore:
             self._replication,
             self._outbox,
             self._fail_pending,
+            self._coordination.topics_deleted,
         )
         self._data_inbox = DataInbox(
             config,
-            self._replicas,
+            conversations,
             self._credits,
             self._outbox,
             self._appends,
             self._reads,
             self._queries,
             self._watches,
+            self._coordination.group_watches,
         )
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
@@ -185,6 +207,7 @@ class LogstoreCore:
             self._retention,
             self._appends,
             self._replication,
+            self._watches,
             self._outbox,
         )
         self._disk_outcomes = DiskOutcomes(
@@ -201,6 +224,7 @@ class LogstoreCore:
             self._full_disks,
             self._moves,
             self._replication,
+            self._coordination,
             self._outbox,
             self._fail_pending,
         )
@@ -225,6 +249,7 @@ class LogstoreCore:
         self._control.step(now_ms)
         self._disk_outcomes.act_on_failures()
         self._administration.step(now_ms)
+        self._coordination.step(now_ms, wall_ms)
         self._data_inbox.step(wall_ms)
         self._replication.step()
         self._disk_outcomes.act_on_failures()
@@ -242,10 +267,12 @@ class LogstoreCore:
     def has_work(self) -> bool:
         """Requests wait that the last step did not get to."""
         has_data = len(self._data_inbox) > 0 or self._replication.has_work
-        return has_data or self._control.has_work or self._administration.has_work
+        has_calls = self._coordination.has_work
+        return has_data or has_calls or self._control.has_work or self._administration.has_work
 
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""
+        self._coordination.settle()
         self._moves.go_on()
         self._appends.take_writes()
         self._full_disks.take_back()
@@ -256,8 +283,11 @@ class LogstoreCore:
     def take_outgoing(self) -> Outgoing:
         """Everything to be said by now, one message per stream (bulk reads: one per MiB)."""
         self._watches.publish()
+        self._coordination.publish()
         outgoing = self._outbox.take_outgoing()
         outgoing.replication = self._replication.take_outgoing()
+        outgoing.coordinations = self._coordination.take_responses()
+        outgoing.coordination_problems = self._coordination.take_problems()
         return outgoing
 
     # --- what arrives ------------------------------------------------------------------------------------------------
@@ -269,6 +299,10 @@ class LogstoreCore:
     def on_read(self, stream_id: int, request: ReadRequest) -> None:
         """A message of a processor on the Read stream."""
         self._data_inbox.on_read(stream_id, request)
+
+    def on_coordinate(self, stream_id: int, request: CoordinateRequest) -> None:
+        """A message of a processor on the Coordinate stream."""
+        self._coordination.on_coordinate(stream_id, request)
 
     def on_watch(self, stream_id: int, request: WatchRequest) -> None:
         """A message of a purgatory pod on the Watch stream."""
@@ -302,6 +336,7 @@ class LogstoreCore:
     def on_stream_closed(self, stream_id: int) -> None:
         """A stream is gone. What it asked for and is not begun is dropped; what is appended stays appended."""
         self._data_inbox.on_stream_closed(stream_id)
+        self._coordination.on_stream_closed(stream_id)
         self._replication.on_stream_closed(stream_id)
 
     def on_administration(self, call_id: int, request: AdministrationRequest) -> bool:
@@ -383,6 +418,7 @@ class LogstoreCore:
         """Refuse appends that come from now on (they are certainly not written); finish everything else."""
         self._is_stopping = True
         self._data_inbox.refuses_appends = True
+        self._coordination.stop()
         self._replication.following.stop()
         self._cleaning.stop()
         self._moves.stop()
@@ -390,7 +426,7 @@ class LogstoreCore:
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be done, and nothing is under way."""
-        is_working = len(self._data_inbox) > 0 or self._administration.has_work
+        is_working = len(self._data_inbox) > 0 or self._coordination.has_work or self._administration.has_work
         is_idle = self._control.is_idle and self._cleaning.is_idle and self._moves.is_idle
         return is_idle and not is_working and not self._effects_in_flight
 

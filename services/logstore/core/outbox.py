@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from barnabas.channel.assembly import split_read_result
 from barnabas.channel.credits import CreditPool
-from barnabas.channel.messages import ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
+from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ReadPiece, ReadResponse, WatchResponse
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
@@ -28,6 +28,7 @@ class Outgoing:
     exchanges: list[tuple[int, ExchangeResponse]] = field(default_factory=list)
     reads: list[tuple[int, ReadResponse]] = field(default_factory=list)
     watches: list[tuple[int, WatchResponse]] = field(default_factory=list)
+    coordinations: list[tuple[int, CoordinateResponse]] = field(default_factory=list)
     controls: list[tuple[int, ControlResponse]] = field(default_factory=list)
     administration: list[tuple[int, AdministrationResponse]] = field(default_factory=list)
     closes: list[tuple[int, str]] = field(default_factory=list)
@@ -37,6 +38,8 @@ class Outgoing:
     cleaner: list[CleanerCommand] = field(default_factory=list)
     passes: list[PassReport] = field(default_factory=list)
     replication: ReplicationOutgoing = field(default_factory=ReplicationOutgoing)
+    coordination_problems: list[str] = field(default_factory=list)
+    """Partitions that are led here and can't be coordinated, and why."""
 
 
 class Outbox:

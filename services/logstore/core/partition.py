@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 PartitionKey = tuple[bytes, int]
 
+COORDINATED_TOPIC = "__consumer_offsets"
+"""Whoever leads one of its partitions coordinates the groups whose state is in it."""
+
 
 class LeadershipChange(Enum):
     STALE = "an older state than the one known: refused"
@@ -39,6 +42,7 @@ class Partition:
         "epoch_start_offset",
         "followers",
         "high_watermark",
+        "is_coordinated",
         "is_stopped",
         "isr",
         "key",
@@ -63,6 +67,7 @@ class Partition:
         self.topic_id = topic_id
         self.partition = partition
         self.key: PartitionKey = (topic_id, partition)
+        self.is_coordinated = topic == COORDINATED_TOPIC
         self.log = log
         self.online = True
         self.leading = False

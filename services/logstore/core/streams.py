@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from barnabas.channel.messages import (
     AppendResult,
+    CoordinateResponse,
     ExchangeResponse,
     Read,
     ReadPartitionResult,
@@ -44,7 +45,7 @@ class ReadStream:
 
 @dataclass(slots=True, eq=False)
 class WatchStream:
-    """The partitions that one purgatory pod follows."""
+    """The partitions and groups that one purgatory pod follows."""
 
     stream_id: int
     response: WatchResponse | None = None
@@ -52,7 +53,19 @@ class WatchStream:
     closed: bool = False
 
 
-Stream = ExchangeStream | ReadStream | WatchStream
+@dataclass(slots=True, eq=False)
+class CoordinateStream:
+    """What one processor asks of coordinators."""
+
+    stream_id: int
+    response: CoordinateResponse | None = None
+    requests_handled: int = 0
+    bytes_handled: int = 0
+    greeted: bool = False
+    closed: bool = False
+
+
+Stream = ExchangeStream | ReadStream | WatchStream | CoordinateStream
 
 
 @dataclass(slots=True, eq=False)

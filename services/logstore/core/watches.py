@@ -19,6 +19,8 @@ class Watches:
         # To be published at the end of this turn: to everybody who watches, or only to those who have just begun to.
         self._changed: dict[PartitionKey, None] = {}
         self._begun: dict[PartitionKey, dict[WatchStream, None]] = {}
+        self.coordinated: dict[Partition, None] = {}
+        """What has changed of the topic that this logstore's own coordinator follows; for it to take."""
 
     @property
     def watched_partitions(self) -> int:
@@ -48,6 +50,8 @@ class Watches:
         """Something that a PartitionState tells of is different from before."""
         if partition.key in self._streams:
             self._changed[partition.key] = None
+        if partition.is_coordinated:
+            self.coordinated[partition] = None
 
     def publish(self) -> None:
         """Put the newest states into this turn's messages; what changed twice in a turn is told once."""

@@ -12,6 +12,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import settings_of
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
+from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.replica_selection import ReplicaSelector
 from services.logstore.core.replication.fetcher import FetchLimits
 from services.logstore.core.replication.replication import ReplicationConfig
@@ -119,6 +120,14 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     producer_id_expiration_ms: Count = 24 * HOUR_MS
     producer_id_expiration_check_interval_ms: Count = 10 * MINUTE_MS
 
+    group_initial_rebalance_delay_ms: Milliseconds = 3000
+    group_min_session_timeout_ms: Milliseconds = 6000
+    group_max_session_timeout_ms: Milliseconds = 30 * MINUTE_MS
+    group_max_size: Count = 2**31 - 1
+    offsets_retention_minutes: Count = 7 * 24 * 60
+    offsets_retention_check_interval_ms: Count = 10 * MINUTE_MS
+    offset_metadata_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 4096
+
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
@@ -148,6 +157,11 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
                 f"replica.fetch.wait.max.ms={self.replica_fetch_wait_max_ms}: followers of idle partitions would fall "
                 f"out of the ISR, replica.lag.time.max.ms is {self.replica_lag_time_max_ms}"
             )
+        if self.group_max_session_timeout_ms < self.group_min_session_timeout_ms:
+            raise ValueError(
+                f"group.max.session.timeout.ms={self.group_max_session_timeout_ms} is less than "
+                f"group.min.session.timeout.ms={self.group_min_session_timeout_ms}"
+            )
         if not self.control_listeners:
             self.control_listeners = f"{host}:{port + 1 if port else 0}"
         defaults = TopicConfig.from_overrides(self.topic_defaults())
@@ -175,6 +189,17 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
                 self.alter_log_dirs_replication_quota_window_size_seconds * 1000,
             ),
             tells_watermarks_at_once=self.replica_selector() is ReplicaSelector.RACK_AWARE,
+        )
+
+    def groups(self) -> GroupConfig:
+        return GroupConfig(
+            initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
+            min_session_timeout_ms=self.group_min_session_timeout_ms,
+            max_session_timeout_ms=self.group_max_session_timeout_ms,
+            max_size=self.group_max_size,
+            offsets_retention_ms=self.offsets_retention_minutes * MINUTE_MS,
+            offsets_retention_check_interval_ms=self.offsets_retention_check_interval_ms,
+            offset_metadata_max_bytes=self.offset_metadata_max_bytes,
         )
 
     def replica_selector(self) -> ReplicaSelector:

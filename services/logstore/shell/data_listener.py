@@ -1,5 +1,5 @@
-"""The data listener: DataChannel.Exchange and .Read, PartitionWatch.Watch and Replication.Replicate, as bytes packed
-by hand.
+"""The data listener: DataChannel.Exchange and .Read, Coordination.Coordinate, PartitionWatch.Watch and
+Replication.Replicate, as bytes packed by hand.
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ from typing import Final, Generic, TypeVar
 import grpc.aio
 
 from barnabas.channel.messages import (
+    CoordinateResponse,
     ExchangeResponse,
     ReadResponse,
     ReplicateResponse,
     WatchResponse,
 )
 from barnabas.channel.packing import (
+    pack_coordinate_response,
     pack_exchange_response,
     pack_read_response,
     pack_replicate_response,
     pack_watch_response,
+    scan_coordinate_request,
     scan_exchange_request,
     scan_read_request,
     scan_replicate_request,
     scan_watch_request,
 )
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
-from protos.logstore.v1 import data_pb2, replication_pb2, watch_pb2
+from protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
 from services.logstore.core.outbox import Outgoing
 from services.logstore.shell.loop import LogstoreLoop
 
@@ -34,11 +37,14 @@ DATA_SERVICE: Final[str] = data_pb2.DESCRIPTOR.services_by_name["DataChannel"].f
 WATCH_SERVICE: Final[str] = watch_pb2.DESCRIPTOR.services_by_name["PartitionWatch"].full_name
 REPLICATION_SERVICE: Final[str] = replication_pb2.DESCRIPTOR.services_by_name["Replication"].full_name
 
+COORDINATION_SERVICE: Final[str] = coordination_pb2.DESCRIPTOR.services_by_name["Coordination"].full_name
+LISTENER_SERVICES: Final = (DATA_SERVICE, COORDINATION_SERVICE, WATCH_SERVICE, REPLICATION_SERVICE)
+
 M = TypeVar("M")
 
 
 class DataListener:
-    """Streams of all four kinds, by ids of their own. Until `serve` they are refused: the logs are being loaded."""
+    """Streams of all five kinds, by ids of their own. Until `serve` they are refused: the logs are being loaded."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._loop: LogstoreLoop | None = None
@@ -46,6 +52,7 @@ class DataListener:
         self._streams_opened = 0
         register_stream(server, DATA_SERVICE, "Exchange", self._open_exchange)
         register_stream(server, DATA_SERVICE, "Read", self._open_read)
+        register_stream(server, COORDINATION_SERVICE, "Coordinate", self._open_coordinate)
         register_stream(server, WATCH_SERVICE, "Watch", self._open_watch)
         register_stream(server, REPLICATION_SERVICE, "Replicate", self._open_replicate)
 
@@ -60,6 +67,8 @@ class DataListener:
             streams[stream_id].send(pack_exchange_response(exchanged))
         for stream_id, read in outgoing.reads:
             streams[stream_id].send(pack_read_response(read))
+        for stream_id, coordinated in outgoing.coordinations:
+            streams[stream_id].send(pack_coordinate_response(coordinated))
         for stream_id, watched in outgoing.watches:
             streams[stream_id].send(pack_watch_response(watched))
         for stream_id, answered in outgoing.replication.responses:
@@ -78,6 +87,12 @@ class DataListener:
         if self._loop is None:
             return _refuse(stream)
         return _Stream(self, self._loop, stream, scan_read_request, self._loop.core.on_read, _read_heartbeat)
+
+    def _open_coordinate(self, stream: ServerStream) -> StreamHandler:
+        if self._loop is None:
+            return _refuse(stream)
+        core = self._loop.core
+        return _Stream(self, self._loop, stream, scan_coordinate_request, core.on_coordinate, _coordinate_heartbeat)
 
     def _open_watch(self, stream: ServerStream) -> StreamHandler:
         if self._loop is None:
@@ -158,6 +173,10 @@ def _exchange_heartbeat(count: int) -> bytes:
 
 def _read_heartbeat(count: int) -> bytes:
     return pack_read_response(ReadResponse(heartbeat=count))
+
+
+def _coordinate_heartbeat(count: int) -> bytes:
+    return pack_coordinate_response(CoordinateResponse(heartbeat=count))
 
 
 def _watch_heartbeat(count: int) -> bytes:

@@ -37,7 +37,7 @@ from services.logstore.shell.cleaner_process import CleanerProcess, log_pass
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.controller_requests import ControllerRequests
-from services.logstore.shell.data_listener import DATA_SERVICE, REPLICATION_SERVICE, WATCH_SERVICE, DataListener
+from services.logstore.shell.data_listener import LISTENER_SERVICES, DataListener
 from services.logstore.shell.io_workers import IoWorkers
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, allow_open_files, load_directories
 from services.logstore.shell.loop import LogstoreLoop
@@ -49,7 +49,7 @@ BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
 STOP_GRACE_MS: Final = 300
 ERRORS_LOGGED_MAX: Final = 5
-_SERVICES: Final = (DATA_SERVICE, REPLICATION_SERVICE, WATCH_SERVICE, ADMINISTRATION_SERVICE)
+_SERVICES: Final = (*LISTENER_SERVICES, ADMINISTRATION_SERVICE)
 
 _log = get_logger("logstore")
 
@@ -186,8 +186,9 @@ class LogstoreNode:
             replica_selector=settings.replica_selector(),
             cleaner_is_enabled=settings.log_cleaner_enable,
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
+            groups=settings.groups(),
         )
-        core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS)
+        core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS, _new_member_id)
         for directory in loaded.directories:
             if directory.error is not None:
                 self._offline_log_dirs[directory.path] = str(directory.error)
@@ -283,6 +284,8 @@ class LogstoreNode:
                     },
                     partitions_refused=len(response.partition_errors),
                 )
+        for problem in outgoing.coordination_problems:
+            _log.error("groups have no coordinator", problem=problem)
 
     def _replicate(self, outgoing: ReplicationOutgoing) -> None:
         assert self._links is not None
@@ -348,3 +351,8 @@ class LogstoreNode:
         for path in unclean:
             _log.warning("no clean-shutdown marker: the directory is recovered at the next start", directory=path)
         _log.info("stopped", clean_directories=len(self._settings.log_dirs) - len(unclean))
+
+
+def _new_member_id(prefix: str) -> str:
+    """As Kafka's coordinator makes them."""
+    return f"{prefix}-{uuid.uuid4()}"

@@ -121,7 +121,7 @@ class LogstoreNode(Process):
             self.node_id, cluster_id, cleaner_backoff_ms=CLEANER_BACKOFF_MS, replication=self._replication
         )
         self._cleaner = CleanerNode(self)
-        self.core = LogstoreCore(config, [directory], loaded, CODECS)
+        self.core = LogstoreCore(config, [directory], loaded, CODECS, self._new_member_id)
         self._fence = CommandFence(self.name)
         self._disk_watcher.opened(self)
         self.opened(self)
@@ -142,6 +142,9 @@ class LogstoreNode(Process):
             ),
             on_registered=self._registered,
         )
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{self.scheduler.random.randbytes(16).hex()}"
 
     def _topic_config(self, topic: str) -> TopicConfig:
         config = TopicConfig.from_overrides({})
@@ -271,6 +274,7 @@ class LogstoreNode(Process):
         streams = (
             *outgoing.exchanges,
             *outgoing.reads,
+            *outgoing.coordinations,
             *outgoing.watches,
             *outgoing.controls,
             *outgoing.replication.responses,
@@ -280,6 +284,8 @@ class LogstoreNode(Process):
             if end is not None:
                 end.send(message)
         self._replicate(outgoing.replication)
+        for problem in outgoing.coordination_problems:
+            self.scheduler.note(f"{self.name} can't coordinate: {problem}")
         if not self.alive:
             return
         for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):

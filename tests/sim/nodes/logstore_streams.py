@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import (
+    CoordinateRequest,
     ExchangeRequest,
     ReadRequest,
     ReplicateRequest,
@@ -49,14 +50,20 @@ class LeaderStream(Link):
 
 
 class DataStream:
-    """Exchange, Read, Watch, Replicate, or one call of Administration: which one, its messages tell."""
+    """Exchange, Read, Coordinate, Watch, Replicate, or one call of Administration: which one, its messages tell."""
 
     def __init__(self, node: LogstoreNode, stream_id: int) -> None:
         self._node = node
         self._stream_id = stream_id
 
     def on_message(
-        self, message: ExchangeRequest | ReadRequest | WatchRequest | ReplicateRequest | AdministrationRequest
+        self,
+        message: ExchangeRequest
+        | ReadRequest
+        | CoordinateRequest
+        | WatchRequest
+        | ReplicateRequest
+        | AdministrationRequest,
     ) -> None:
         core = self._node.core
         assert core is not None
@@ -67,6 +74,8 @@ class DataStream:
                 core.on_exchange(self._stream_id, message)
             case ReadRequest():
                 core.on_read(self._stream_id, message)
+            case CoordinateRequest():
+                core.on_coordinate(self._stream_id, message)
             case WatchRequest():
                 core.on_watch(self._stream_id, message)
             case _:

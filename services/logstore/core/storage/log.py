@@ -127,9 +127,9 @@ class PartitionLog:
     # --- appends ---
 
     def append(self, records: memoryview, leader_epoch: int, wall_ms: int, token: object) -> AppendOutcome | ErrorCode:
-        """Take a client's batch under `leader_epoch`, which the caller knows to be the present one.
+        """Take a batch under `leader_epoch`, which the caller knows to be the present one.
 
-        `records` must stay as it is until the write that carries it is done. `token` comes back then, from
+        `records` must stay as it is until the write that carries it is done. `token`, if any, comes back then, from
         `on_written` or `fail`. KAFKA_STORAGE_ERROR: the log is offline (`error`), or its disk full (`room.error`).
         """
         if self.error is not None or self.room.error is not None:

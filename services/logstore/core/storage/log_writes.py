@@ -52,7 +52,9 @@ class LogWrites:
         leader_epoch: int,
         token: object,
     ) -> None:
-        """A batch at the end of `segment`, which does not count it yet. `token` comes back with its write."""
+        """A batch at the end of `segment`, which does not count it yet. `token` comes back with its write; None: nobody
+        waits for it.
+        """
         byte_count = len(records)
         queue = self._queue
         effect = queue[-1] if queue else None
@@ -66,7 +68,8 @@ class LogWrites:
             effect.buffers.append(records[_PLACE_BYTES:])
         effect.byte_count += byte_count
         effect.end_offset = end_offset
-        effect.tokens.append(token)
+        if token is not None:
+            effect.tokens.append(token)
 
     def open_run(self, segment: Segment, end_offset: int) -> None:
         """See to a write that `add_run` can add to, at the end of `segment`, which does not count the run yet."""

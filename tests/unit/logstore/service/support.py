@@ -105,6 +105,7 @@ class Host:
             self.log_directories,
             loaded,
             CODECS,
+            lambda prefix: f"{prefix}-{next(self._unique)}",
         )
         self.core.on_registered(BROKER_EPOCH)
 

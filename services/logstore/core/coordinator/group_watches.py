@@ -1,0 +1,67 @@
+"""Watches of purgatory pods on groups: the present state first, then the newest of each that has taken a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barnabas.channel.messages import GroupState, WatchedGroup
+from services.logstore.core.outbox import Outbox
+from services.logstore.core.streams import WatchStream
+
+StateOf = Callable[[WatchedGroup], tuple[int, int]]
+"""(coordinator epoch, or -1 where this logstore does not coordinate; step)."""
+
+
+class GroupWatches:
+    """A watch may come before the group, and outlives it and its coordinator here."""
+
+    def __init__(self, outbox: Outbox, state_of: StateOf) -> None:
+        self._outbox = outbox
+        self._state_of = state_of
+        self._streams: dict[WatchedGroup, dict[WatchStream, None]] = {}
+        # What everybody who watches has been told, or is about to be.
+        self._told: dict[WatchedGroup, tuple[int, int]] = {}
+        # Those who have just begun to watch, and have been told nothing.
+        self._begun: dict[WatchedGroup, dict[WatchStream, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def watch(self, stream: WatchStream, watched: WatchedGroup) -> None:
+        self._streams.setdefault(watched, {})[stream] = None
+        self._begun.setdefault(watched, {})[stream] = None
+
+    def unwatch(self, stream: WatchStream, watched: WatchedGroup) -> None:
+        begun = self._begun.get(watched)
+        if begun is not None:
+            begun.pop(stream, None)
+        streams = self._streams.get(watched)
+        if streams is not None:
+            streams.pop(stream, None)
+            if not streams:
+                del self._streams[watched]
+                self._told.pop(watched, None)
+
+    def close(self, stream: WatchStream) -> None:
+        for watched in [watched for watched, streams in self._streams.items() if stream in streams]:
+            self.unwatch(stream, watched)
+
+    def publish(self, *, may_have_moved: bool) -> None:
+        """Put the newest states into this turn's messages. `may_have_moved`: coordinators have been at work."""
+        if may_have_moved:
+            for watched, told in self._told.items():
+                state = self._state_of(watched)
+                if state != told:
+                    self._told[watched] = state
+                    self._tell(watched, state, self._streams[watched])
+        if self._begun:
+            begun, self._begun = self._begun, {}
+            for watched, streams in begun.items():
+                if streams:
+                    state = self._told[watched] = self._state_of(watched)
+                    self._tell(watched, state, streams)
+
+    def _tell(self, watched: WatchedGroup, state: tuple[int, int], streams: dict[WatchStream, None]) -> None:
+        told = GroupState(watched.topic_id, watched.partition, watched.group_id, *state)
+        for stream in streams:
+            self._outbox.watch_response(stream).group_states.append(told)
