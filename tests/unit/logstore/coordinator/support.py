@@ -212,12 +212,17 @@ class World:
         return self.send_body(int(api_key_of(type(request))), version, encode_body(request, version), client_id)
 
     def send_body(self, api_key: int, version: int, body: bytes, client_id: str = "client") -> int:
+        request_id = self.begin(api_key, version, body, client_id)
+        self.turn()
+        return request_id
+
+    def begin(self, api_key: int, version: int, body: bytes, client_id: str = "client") -> int:
+        """Send, and let others send in the same turn."""
         self.last_id += 1
         self.calls[self.last_id] = api_key, version
         self.coordinator.begin_turn(self.now_ms, self.wall_ms)
         call = GroupCall(self.last_id, PARTITION, api_key, version, client_id, "/10.0.0.7", body)
         self.coordinator.on_call(STREAM, call)
-        self.turn()
         return self.last_id
 
     def collect(self, request_id: int) -> int:

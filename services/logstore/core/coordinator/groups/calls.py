@@ -1,7 +1,8 @@
 """What each API key asks of the groups of one partition, and what it is answered.
 
-An answer that rests on what is in the log, or will be, waits until that is committed (`Journal.answer`). Who waits for
-other members is told to, by a `GroupWait`, and collects the answer later.
+An answer that rests on what is in the log, or will be, waits until that is committed (`Journal.answer`); a refusal, and
+a generation that is being made, rest on nothing but memory. Who waits for other members is told to, by a `GroupWait`,
+and collects the answer later.
 """
 
 from __future__ import annotations
@@ -95,26 +96,33 @@ class GroupCalls:
     def _answer(self, stream_id: int, call: GroupCall, response: Response) -> None:
         self._journal.answer(stream_id, GroupAnswer(call.request_id, body=encode_body(response, call.api_version)))
 
+    def _refuse(self, stream_id: int, call: GroupCall, response: Response) -> None:
+        answer = GroupAnswer(call.request_id, body=encode_body(response, call.api_version))
+        self._answers.append((stream_id, answer))
+
     # --- join and sync, and waiting for them --------------------------------------------------------------------------
 
     def _join(self, stream_id: int, call: GroupCall, request: JoinGroupRequest) -> None:
         outcome = self._joining.join(request, call.api_version, call.client_id, call.client_host)
-        if isinstance(outcome, JoinGroupResponse):
-            self._answer(stream_id, call, _fit_join(outcome, call.api_version))
-            return
-        collect = self._collect_of(call, request.group_id, outcome)
         group = self._groups.get(request.group_id)
         is_stable = group is not None and group.state is GroupState.STABLE
-        self._tell(stream_id, collect, waits_for_log=is_stable)
+        if isinstance(outcome, Member):
+            collect = self._collect_of(call, request.group_id, outcome)
+            self._tell(stream_id, collect, waits_for_log=is_stable)
+        elif is_stable and not outcome.error_code:
+            self._answer(stream_id, call, outcome)
+        else:
+            self._refuse(stream_id, call, _fit_join(outcome, call.api_version))
 
     def _sync(self, stream_id: int, call: GroupCall, request: SyncGroupRequest) -> None:
         if not request.group_id:
-            self._answer(stream_id, call, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            self._refuse(stream_id, call, SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             return
         group = self._groups.get(request.group_id)
         outcome = self._rebalancing.sync(group, request)
         if isinstance(outcome, SyncGroupResponse):
-            self._answer(stream_id, call, outcome)
+            answer = self._refuse if outcome.error_code else self._answer
+            answer(stream_id, call, outcome)
             return
         assert group is not None
         collect = self._collect_of(call, request.group_id, outcome)
@@ -178,7 +186,11 @@ class GroupCalls:
         if isinstance(response, JoinGroupResponse):
             response = _fit_join(response, collect.api_version)
         answer = GroupAnswer(collect.request_id, body=encode_body(response, collect.api_version))
-        self._journal.answer(stream_id, answer)
+        if response.error_code or isinstance(response, JoinGroupResponse):
+            # A join that rests on the log has waited for it before.
+            self._answers.append((stream_id, answer))
+        else:
+            self._journal.answer(stream_id, answer)
 
     def _wait(self, collect: GroupCollect, group: Group, member: Member) -> GroupAnswer:
         generation_id = group.generation_id + (member.awaits_join and group.state is not GroupState.STABLE)
@@ -214,7 +226,7 @@ class GroupCalls:
         group = self._groups.get(request.group_id)
         error = check_commit(group, request, call.api_version) or told_error(self._journal.check())
         if error:
-            self._answer(stream_id, call, _refused_commit(request, error))
+            self._refuse(stream_id, call, _refused_commit(request, error))
             return
         if group is None:
             group = self._groups.get_or_add(request.group_id, self._clock.wall_ms)
