@@ -13,11 +13,17 @@ from barnabas.channel.messages import (
     Append,
     AppendResult,
     Completion,
+    CoordinateResponse,
     Credit,
     ExchangeResponse,
+    GroupAnswer,
+    GroupCall,
+    GroupCollect,
+    GroupWait,
     OffsetQuery,
     Outcome,
     ParkFetch,
+    ParkGroup,
     ParkProduce,
     ParkResponse,
     PartitionState,
@@ -32,7 +38,7 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import decode_response, encode_request
+from barnabas.wire.codec import decode_request, decode_response, encode_body, encode_request
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -164,20 +170,27 @@ class ScriptedLogstore:
     reads: list[Read] = field(default_factory=list)
     cancels: list[int] = field(default_factory=list)
     calls: list[LogstoreCall] = field(default_factory=list)
+    group_calls: list[GroupCall] = field(default_factory=list)
+    collects: list[GroupCollect] = field(default_factory=list)
     messages: int = 0
 
     def up(self, credit: Credit | None = AMPLE) -> None:
         processor, now_ms = self.world.processor, self.world.now_ms
         processor.exchange_up(self.node_id, now_ms)
         processor.read_up(self.node_id, now_ms)
+        processor.coordinate_up(self.node_id, now_ms)
         processor.exchange_response(self.node_id, ExchangeResponse(credit=credit), now_ms)
         processor.read_response(self.node_id, ReadResponse(credit=credit), now_ms)
+        processor.coordinate_response(self.node_id, CoordinateResponse(credit=credit), now_ms)
         self.world.turn()
 
     def down(self) -> None:
         self.world.processor.exchange_down(self.node_id, self.world.now_ms)
         self.world.processor.read_down(self.node_id, self.world.now_ms)
+        self.world.processor.coordinate_down(self.node_id, self.world.now_ms)
         self.appends.clear()
+        self.group_calls.clear()
+        self.collects.clear()
         self.reads.clear()
         self.state_queries.clear()
         self.offset_queries.clear()
@@ -208,6 +221,31 @@ class ScriptedLogstore:
         self.world.processor.read_response(self.node_id, ReadResponse(pieces=[piece]), self.world.now_ms)
         self.world.turn()
 
+    def coordinate(self, response: CoordinateResponse) -> None:
+        self.world.processor.coordinate_response(self.node_id, response, self.world.now_ms)
+        self.world.turn()
+
+    def group_request(self) -> Any:
+        """What the oldest call of a group asks."""
+        call = self.group_calls[0]
+        return decode_request(call.api_key, call.api_version, memoryview(call.body), 0)
+
+    def group_answer(self, response: Any = None, *, error_code: int = 0, wait: GroupWait | None = None) -> None:
+        """Answer the oldest call of a group by a response, an error or a wait."""
+        self._answer_group(self.group_calls.pop(0), response, error_code, wait)
+
+    def collect_answer(self, response: Any = None, *, error_code: int = 0, wait: GroupWait | None = None) -> None:
+        """Answer the oldest collection of what a member has waited for."""
+        self._answer_group(self.collects.pop(0), response, error_code, wait)
+
+    def _answer_group(
+        self, asked: GroupCall | GroupCollect, response: Any, error_code: int, wait: GroupWait | None
+    ) -> None:
+        body = b"" if response is None else encode_body(response, asked.api_version)
+        # As a slice of what came with other answers.
+        answer = GroupAnswer(asked.request_id, error_code, memoryview(body), wait)
+        self.coordinate(CoordinateResponse(answers=[answer]))
+
     def answer_call(self, answer: AdministrationResponse | None) -> None:
         """Answer the oldest call."""
         call = self.calls.pop(0)
@@ -235,6 +273,7 @@ class ScriptedPod:
     pod_id: str
     produces: list[ParkProduce] = field(default_factory=list)
     fetches: list[ParkFetch] = field(default_factory=list)
+    groups: list[ParkGroup] = field(default_factory=list)
     cancels: list[int] = field(default_factory=list)
 
     def up(self) -> None:
@@ -245,6 +284,7 @@ class ScriptedPod:
         self.world.processor.purgatory_down(self.pod_id, self.world.now_ms)
         self.produces.clear()
         self.fetches.clear()
+        self.groups.clear()
         self.world.turn()
 
     def complete(self, entry_id: int, outcome: Outcome, *error_codes: int) -> None:
@@ -343,8 +383,12 @@ class World:
         for node_id, read in outputs.reads:
             self.logstores[node_id].reads += read.reads
             self.logstores[node_id].cancels += read.cancels
+        for node_id, coordinate in outputs.coordinates:
+            self.logstores[node_id].group_calls += coordinate.calls
+            self.logstores[node_id].collects += coordinate.collects
         for pod_id, park in outputs.parks:
             self.pods[pod_id].produces += park.produces
+            self.pods[pod_id].groups += park.groups
             self.pods[pod_id].fetches += park.fetches
             self.pods[pod_id].cancels += park.cancels
         self.conversions += outputs.conversions
