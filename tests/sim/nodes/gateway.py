@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from barnabas.channel.messages import (
+    CoordinateRequest,
+    CoordinateResponse,
     ExchangeRequest,
     ExchangeResponse,
     Hello,
@@ -23,12 +26,12 @@ from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import Log, LogLevel, LogstoreCall, Outputs
 from services.gateway.core.processor import Processor
 from tests.sim.links import Link
-from tests.sim.network import End, Network
+from tests.sim.network import End, Network, StreamKind
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.nodes.membership import Answer, Membership
 from tests.sim.nodes.registrar import Registrar
 from tests.sim.process import Process
-from tests.sim.protocols import ADMINISTRATION, EXCHANGE, PARK, READ
+from tests.sim.protocols import ADMINISTRATION, COORDINATE, EXCHANGE, PARK, READ
 from tests.sim.scheduler import MS, Event, InvariantViolation, Scheduler
 
 PORT = 9092
@@ -166,6 +169,9 @@ class GatewayNode(Process):
         for node_id, read in outputs.reads:
             if node_id in self._logstores:
                 self._logstores[node_id].read.send(read)
+        for node_id, coordinate in outputs.coordinates:
+            if node_id in self._logstores:
+                self._logstores[node_id].coordinate.send(coordinate)
         for pod_id, park in outputs.parks:
             if pod_id in self._pods:
                 self._pods[pod_id][1].send(park)
@@ -257,60 +263,78 @@ class _LogstoreCall:
 
 
 class _LogstoreStreams:
-    """Both streams to one incarnation of a logstore."""
+    """The streams to one incarnation of a logstore."""
 
     def __init__(self, node: GatewayNode, broker: Broker, hello: Hello) -> None:
-        self._node = node
+        core = node.running
         self.broker = broker
-        self.exchange = Link(
+        self.exchange = _LogstoreLink(
             node,
             EXCHANGE,
-            broker.data_address,
-            hello=ExchangeRequest(hello=hello),
-            on_up=self._exchange_up,
-            on_message=self._exchange_message,
-            on_down=self._exchange_down,
+            broker,
+            ExchangeRequest(hello=hello),
+            core.exchange_up,
+            core.exchange_response,
+            core.exchange_down,
         )
-        self.read = Link(
+        self.read = _LogstoreLink(
+            node, READ, broker, ReadRequest(hello=hello), core.read_up, core.read_response, core.read_down
+        )
+        self.coordinate = _LogstoreLink(
             node,
-            READ,
-            broker.data_address,
-            hello=ReadRequest(hello=hello),
-            on_up=self._read_up,
-            on_message=self._read_message,
-            on_down=self._read_down,
+            COORDINATE,
+            broker,
+            CoordinateRequest(hello=hello),
+            core.coordinate_up,
+            core.coordinate_response,
+            core.coordinate_down,
         )
 
     def close(self) -> None:
         self.exchange.close()
         self.read.close()
+        self.coordinate.close()
 
-    def _exchange_up(self, first: ExchangeResponse) -> None:
-        if first.welcome is None or first.welcome.node_id != self.broker.node_id:
-            self.exchange.reset("another logstore")
+
+class _LogstoreLink(Link):
+    """One of them, told to the core that opened it; it ends with that core's process."""
+
+    def __init__(
+        self,
+        node: GatewayNode,
+        kind: StreamKind,
+        broker: Broker,
+        hello: ExchangeRequest | ReadRequest | CoordinateRequest,
+        up: Callable[[int, int], None],
+        response: Callable[[int, Any, int], None],
+        down: Callable[[int, int], None],
+    ) -> None:
+        self._node = node
+        self._node_id = broker.node_id
+        self._tell_up = up
+        self._tell_response = response
+        self._tell_down = down
+        super().__init__(
+            node,
+            kind,
+            broker.data_address,
+            hello=hello,
+            on_up=self._welcomed,
+            on_message=self._answered,
+            on_down=self._told_down,
+        )
+
+    def _welcomed(self, first: ExchangeResponse | ReadResponse | CoordinateResponse) -> None:
+        if first.welcome is None or first.welcome.node_id != self._node_id:
+            self.reset("another logstore")
             return
-        self._node.running.exchange_up(self.broker.node_id, self._node.now_ms)
-        self._exchange_message(first)
+        self._tell_up(self._node_id, self._node.now_ms)
+        self._answered(first)
 
-    def _exchange_message(self, response: ExchangeResponse) -> None:
-        self._node.running.exchange_response(self.broker.node_id, response, self._node.now_ms)
+    def _answered(self, response: ExchangeResponse | ReadResponse | CoordinateResponse) -> None:
+        self._tell_response(self._node_id, response, self._node.now_ms)
         self._node.turn_soon()
 
-    def _exchange_down(self, reason: str) -> None:
-        self._node.running.exchange_down(self.broker.node_id, self._node.now_ms)
-        self._node.turn_soon()
-
-    def _read_up(self, first: ReadResponse) -> None:
-        if first.welcome is None or first.welcome.node_id != self.broker.node_id:
-            self.read.reset("another logstore")
-            return
-        self._node.running.read_up(self.broker.node_id, self._node.now_ms)
-        self._read_message(first)
-
-    def _read_message(self, response: ReadResponse) -> None:
-        self._node.running.read_response(self.broker.node_id, response, self._node.now_ms)
-        self._node.turn_soon()
-
-    def _read_down(self, reason: str) -> None:
-        self._node.running.read_down(self.broker.node_id, self._node.now_ms)
+    def _told_down(self, reason: str) -> None:
+        self._tell_down(self._node_id, self._node.now_ms)
         self._node.turn_soon()
