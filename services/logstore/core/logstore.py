@@ -80,10 +80,7 @@ from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.compaction.orders import CleanerReport
-from services.logstore.core.storage.effects import (
-    SpaceEffect,
-    StorageEffect,
-)
+from services.logstore.core.storage.effects import SpaceEffect, StorageEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
 from services.logstore.core.watches import Watches
@@ -269,6 +266,11 @@ class LogstoreCore:
         has_data = len(self._data_inbox) > 0 or self._replication.has_work
         has_calls = self._coordination.has_work
         return has_data or has_calls or self._control.has_work or self._administration.has_work
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When a step has something to do that must not wait for the next tick."""
+        return self._coordination.next_deadline_ms
 
     def take_effects(self) -> list[StorageEffect]:
         """What the disks have to do. Call again after `on_io_done`: one effect may lead to another."""

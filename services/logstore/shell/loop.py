@@ -46,6 +46,8 @@ class LogstoreLoop:
         self._is_tick_due = False
         self._completions: list[Completion] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline_ms: int | None = None
         self._idle: asyncio.Future[None] | None = None
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Fails when there can be no more turns: every directory is offline, or an invariant is broken."""
@@ -56,8 +58,9 @@ class LogstoreLoop:
 
     def stop(self) -> None:
         """No more turns by the clock; nothing may arrive any more."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._deadline):
+            if timer is not None:
+                timer.cancel()
 
     def wake(self) -> None:
         """Something has arrived: take a turn after the present one."""
@@ -102,10 +105,21 @@ class LogstoreLoop:
                 _log.error(
                     "log directory is full: appends are refused until there is room", directory=path, error=str(lack)
                 )
+        if core.next_deadline_ms != self._deadline_ms:
+            self._wait_for_deadline(now_ms)
         if core.has_work:
             self.wake()
         elif self._idle is not None and core.is_idle and not self._idle.done():
             self._idle.set_result(None)
+
+    def _wait_for_deadline(self, now_ms: int) -> None:
+        """It is met to a millisecond or two, whenever the next tick is."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        self._deadline_ms = self.core.next_deadline_ms
+        if self._deadline_ms is not None:
+            self._deadline = self._loop.call_later((max(0, self._deadline_ms - now_ms) + 1) / 1000, self.wake)
 
     def _carry_out(self, effects: Sequence[StorageEffect]) -> None:
         for effect in effects:

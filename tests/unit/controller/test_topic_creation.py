@@ -8,6 +8,7 @@ import pytest
 
 from barnabas.cluster.messages import Assignment, CreateTopicResult, NewTopic
 from barnabas.wire.errors import ErrorCode
+from services.controller.core.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from services.controller.core.partition_changes import Liveness
 from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
 from tests.unit.controller.cluster import Cluster, ControllerNode, create, created
@@ -249,3 +250,21 @@ def test_an_unknown_config_is_refused() -> None:
         ErrorCode.INVALID_CONFIG,
         "Unknown topic config name: retention.mss",
     )
+
+
+def test_the_topic_of_offsets_is_compacted_and_spread_over_as_many_logstores_as_there_are() -> None:
+    result = decide(a_controller(), NewTopic(OFFSETS_TOPIC, -1, -1))
+    assert (result.error_code, result.partitions, result.replication_factor) == (ErrorCode.NONE, 50, 3)
+    assert result.configs == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+    few = TopicDefaults(offsets=OffsetsTopic(partitions=5, replication_factor=2, segment_bytes=2_000_000))
+    asked = NewTopic(OFFSETS_TOPIC, -1, -1, configs={"segment.bytes": "3000000"})
+    result = decide(a_controller(), asked, defaults=few)
+    assert (result.partitions, result.replication_factor) == (5, 2)
+    assert result.configs["segment.bytes"] == "3000000"
+    many = TopicDefaults(offsets=OffsetsTopic(replication_factor=20))
+    result = decide(a_controller(), NewTopic(OFFSETS_TOPIC, 4, -1), defaults=many)
+    assert (result.partitions, result.replication_factor) == (4, 3)

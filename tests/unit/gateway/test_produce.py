@@ -71,6 +71,14 @@ def test_unknown_topics_partitions_and_ids() -> None:
     ]
 
 
+def test_kafkas_own_topics_are_written_by_nobody_but_their_coordinators() -> None:
+    world = World(topic("__consumer_offsets"))
+    client = world.client()
+    client.produce(0, name="__consumer_offsets")
+    assert client.error_codes() == [[ErrorCode.INVALID_TOPIC_EXCEPTION]]
+    assert not world.logstore.appends
+
+
 @pytest.mark.parametrize("records", [None, b""])
 def test_a_partition_without_records_is_refused(records: bytes | None) -> None:
     world = World()

@@ -9,6 +9,7 @@
 - A partition without records is INVALID_RECORD; zstd before v7 is UNSUPPORTED_COMPRESSION_TYPE. All else about the
   records (size, CRC, magic, `message.max.bytes`, sequence numbers) is for the leader's logstore to check.
 - Unknown topic or partition: UNKNOWN_TOPIC_OR_PARTITION, by id (v13) UNKNOWN_TOPIC_ID.
+- Kafka's own topics take records of nobody but a client that is called `__admin_client`: INVALID_TOPIC_EXCEPTION.
 - NOT_LEADER_OR_FOLLOWER carries the current leader and its endpoint (v10, KIP-951).
 
 Deviations: there are no transactions yet, so no transactional id is assigned any producer id, and transactional records
@@ -29,6 +30,7 @@ from barnabas.wire.primitives import Buffer
 from services.gateway.core.appends import PendingAppend
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.produce import PendingProduce
+from services.gateway.core.topic_names import INTERNAL_TOPICS
 
 _VERSION_WITH_BATCHES = 3
 _VERSION_WITH_ZSTD = 7
@@ -41,6 +43,7 @@ _ATTRIBUTES_POSITION = 22
 _COMPRESSION_BITS = 0x07
 _ZSTD = 4
 _TRANSACTIONAL_BIT = 0x10
+_ADMIN_CLIENT_ID = "__admin_client"
 
 
 def start(slot: PendingProduce, request: ProduceRequest) -> None:
@@ -108,6 +111,8 @@ def _add_topic(
         absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     name = topic.name if metadata is None else metadata.topic
     refusal = None if metadata is not None else absent
+    if refusal is None and name in INTERNAL_TOPICS and slot.header.client_id != _ADMIN_CLIENT_ID:
+        refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
     if not authorize(slot.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
         refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partitions: list[PartitionProduceResponse] = []
