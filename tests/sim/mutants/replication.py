@@ -16,10 +16,15 @@ from services.logstore.core.replication.fetcher import Fetcher, FollowedPartitio
 from services.logstore.core.replication.follower_progress import FollowerProgress
 from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.leading import FollowedSlot, Leading
+from services.logstore.core.replication.replication import Replication
 from services.logstore.core.storage.leader_epochs import NO_EPOCH
-from tests.sim.mutants.planting import DISKS, FOLLOWERS, LEADERS, Mutants, replace_in
+from tests.sim.faults import Fault
+from tests.sim.mutants.planting import FOLLOWERS, LEADERS, Mutants, replace_in
 
 REPLICATION = Mutants("replication")
+
+# Leaders that lack what others have, one after the other.
+UNCLEAN = [Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES, Fault.ISOLATE, Fault.PAUSE_PAST_LEASE, Fault.VANISH]
 
 
 @REPLICATION.breaks("1", LEADERS)
@@ -36,7 +41,7 @@ def truncates_to_its_own_watermark() -> None:
     replace_in(Following, "follow", follow)
 
 
-@REPLICATION.breaks("1", LEADERS)
+@REPLICATION.breaks("1", UNCLEAN, seconds=20)
 def truncates_in_a_single_round() -> None:
     """KIP-279: a leader that does not know the follower's last epoch answers with the end of an older one, and lets the
     follower read on where that reaches.
@@ -116,16 +121,17 @@ def follower_counts_before_it_has_written() -> None:
     replace_in(Leading, "on_bytes", on_bytes)
 
 
-@REPLICATION.breaks("4", DISKS)
+@REPLICATION.breaks("4", [Fault.POWER_CUT, Fault.TORN_WRITE, Fault.KILL_LOGSTORE])
 def any_incarnation_may_join() -> None:
-    """KIP-903: a fetch of an older life brings a replica into the ISR that has restarted since, and lost records."""
+    """KIP-903: what an older life has fetched brings a replica into the ISR that has restarted since."""
+    replace_in(Replication, "_is_registered", lambda self, session: True)
     replace_in(FollowerProgress, "may_join", property(lambda self: self.session.replica_id >= 0))
     original = alter_partition
 
     def alter(
         partition: PartitionRecord, change: IsrChange, broker_id: int, live: Liveness, rules: TopicRules
     ) -> PartitionRecord | ErrorCode:
-        named = {each.broker_id: each.broker_epoch for each in change.in_sync_replicas}
-        return original(partition, change, broker_id, Liveness(named), rules)
+        members = [replace(each, broker_epoch=live.epoch_of(each.broker_id)) for each in change.in_sync_replicas]
+        return original(partition, replace(change, in_sync_replicas=members), broker_id, live, rules)
 
     replace_in(isr_changes, "alter_partition", alter)
