@@ -74,6 +74,7 @@ class LogstoreNode:
         )
         self._offline_log_dirs: dict[str, str] = {}
         self._full_log_dirs: dict[str, str] = {}
+        self._room_changes = 0
         self._may_lack_records = False
         self._log_dirs_changed = asyncio.Event()
         self._stop_loading = threading.Event()
@@ -226,6 +227,7 @@ class LogstoreNode:
                 self._boot_id,
                 dict(self._offline_log_dirs),
                 dict(self._full_log_dirs),
+                self._room_changes,
                 self._may_lack_records,
             )
 
@@ -265,6 +267,7 @@ class LogstoreNode:
                 self._full_log_dirs.pop(path, None)
             else:
                 self._full_log_dirs[path] = str(lack)
+            self._room_changes += 1
             self._log_dirs_changed.set()
         for command in outgoing.cleaner:
             assert self._cleaner is not None, "it is there before the loop takes a turn"
@@ -304,7 +307,7 @@ class LogstoreNode:
         self._loop.wake()
 
     async def _report_log_dirs(self, registration: Registration) -> None:
-        """The registration names the directories that are offline or full: the controller makes problems of them."""
+        """The registration names the directories that are offline or full: the controller asks what lies there."""
         while True:
             await self._log_dirs_changed.wait()
             self._log_dirs_changed.clear()
