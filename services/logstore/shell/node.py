@@ -93,7 +93,7 @@ class LogstoreNode:
         try:
             await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
             if not life.done() and self._registration is not None and self._requests is not None:
-                begin_write_back(self._settings.log_dirs)
+                begin_write_back(self._disk, self._settings.log_dirs)
                 await self._requests.hand_over(self._settings.node_id, self._registration.epoch)
         finally:
             stop.cancel()
