@@ -51,6 +51,7 @@ class TopicMetadata:
     topic_id: bytes
     configs: dict[str, str]
     partitions: list[PartitionMetadata]
+    partial: bool = False
 
 
 @dataclass(slots=True, frozen=True)

@@ -35,7 +35,7 @@ REPEAT_MS_MIN = 1_000
 REPEAT_MS_MAX = 60_000
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class _Sent:
     """A command not answered yet: the revision of a LeaderAndIsr or an UpdateMetadata, the topic of a StopReplica."""
 
@@ -256,6 +256,8 @@ class ControlLinks:
             if topics:
                 leader_and_isr = LeaderAndIsr(full=False, topics=topics)
                 effects.append(self._send(link, controller_epoch, now_ms, leader_and_isr))
+            else:
+                self._has_no_news_for(link)
             removed = self._removed_replicas(link, changes)
             if removed:
                 effects.append(self._send(link, controller_epoch, now_ms, StopReplica(removed)))
@@ -268,10 +270,19 @@ class ControlLinks:
         committed = [image.topics_by_id[each] for each in changes.topics if each in image.topics_by_id]
         topics = []
         for topic in committed:
-            metadata = image.topic_metadata(topic, link.node_id)
+            metadata = image.topic_metadata(topic, link.node_id, changes.partitions.get(topic.topic_id))
             if metadata.partitions:
                 topics.append(metadata)
         return topics
+
+    def _has_no_news_for(self, link: ControlLink) -> None:
+        """What it is told of its partitions already is what there is to know of the present revision too."""
+        for sent in reversed(link.unanswered):
+            if sent.leader_and_isr is not None:
+                sent.leadership_revision = self._image.revision
+                return
+        if link.leadership_revision >= 0:
+            link.leadership_revision = self._image.revision
 
     def _removed_replicas(self, link: ControlLink, changes: Changes) -> list[StopReplicaPartition]:
         """What a reassignment has taken from it; a stream that begins later finds them to be strays."""
