@@ -2,7 +2,7 @@
 
 The rules of KRaft's PartitionChangeBuilder, in small. Every function gives the state that follows, and the very same
 object where nothing has to change. The epochs are counted in one place (`_committed`): a leader epoch changes when and
-only when the leader does (its restart counts), a partition epoch with every change.
+only when the leader does (its restart counts) or a replica goes, a partition epoch with every change.
 
 - Who is gone leaves the ISR at once, so that acks=all need not wait for `replica.lag.time.max.ms`. The last member
   never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
@@ -289,13 +289,18 @@ def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
 
 
 def _committed(before: PartitionRecord, after: PartitionRecord) -> PartitionRecord:
-    """The epochs of a change."""
+    """The epochs of a change.
+
+    A replica that goes ends the leader epoch too, as in KRaft: it may come back as an empty one, for which nothing that
+    it has fetched before must count.
+    """
     if after == before:
         return before
     has_another_leader = (after.leader, after.leader_broker_epoch) != (before.leader, before.leader_broker_epoch)
+    has_lost_a_replica = not set(before.replicas) <= set(after.replicas)
     return replace(
         after,
-        leader_epoch=before.leader_epoch + has_another_leader,
+        leader_epoch=before.leader_epoch + (has_another_leader or has_lost_a_replica),
         partition_epoch=before.partition_epoch + 1,
     )
 
