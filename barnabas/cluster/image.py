@@ -50,7 +50,10 @@ class ClusterImage:
         for topic_id in update.deleted_topic_ids:
             self._remove(topic_id)
         for topic in update.topics:
-            self._put(topic, known.get(topic.topic_id, {}))
+            if topic.partial:
+                self._put_partitions(topic)
+            else:
+                self._put(topic, known.get(topic.topic_id, {}))
         self.brokers = {broker.node_id: broker for broker in sorted(update.brokers, key=lambda each: each.node_id)}
         self.broker_configs = {each.broker_id: each.configs for each in update.broker_configs}
         self.purgatories = sorted(update.purgatories, key=lambda each: each.pod_id)
@@ -65,12 +68,23 @@ class ClusterImage:
             self._remove(replaced.topic_id)
         self.topics_by_name[topic.topic] = topic
         self.topics_by_id[topic.topic_id] = topic
-        partitions: dict[int, PartitionMetadata] = {}
-        for partition in topic.partitions:
-            adopted = known.get(partition.partition)
-            newer = adopted is not None and adopted.leader_epoch > partition.leader_epoch
-            partitions[partition.partition] = adopted if newer and adopted is not None else partition
-        self.partitions_by_topic_id[topic.topic_id] = partitions
+        self.partitions_by_topic_id[topic.topic_id] = {
+            each.partition: _newer(known.get(each.partition), each) for each in topic.partitions
+        }
+
+    def _put_partitions(self, changed: TopicMetadata) -> None:
+        topic = self.topics_by_id.get(changed.topic_id)
+        if topic is None:
+            return  # Of a topic that nobody has told of there can't be news.
+        told = {each.partition: each for each in topic.partitions}
+        partitions = self.partitions_by_topic_id[topic.topic_id]
+        for each in changed.partitions:
+            told[each.partition] = each
+            partitions[each.partition] = _newer(partitions.get(each.partition), each)
+        topic = replace(topic, partitions=list(told.values()))
+        self.topics_by_id[topic.topic_id] = topic
+        if self.topics_by_name[topic.topic].topic_id == topic.topic_id:
+            self.topics_by_name[topic.topic] = topic
 
     def _remove(self, topic_id: bytes) -> None:
         topic = self.topics_by_id.pop(topic_id, None)
@@ -92,3 +106,7 @@ class ClusterImage:
             return False
         self.partitions_by_topic_id[topic_id][partition] = replace(known, leader=leader, leader_epoch=leader_epoch)
         return True
+
+
+def _newer(known: PartitionMetadata | None, told: PartitionMetadata) -> PartitionMetadata:
+    return known if known is not None and known.leader_epoch > told.leader_epoch else told

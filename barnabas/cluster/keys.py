@@ -116,6 +116,8 @@ class LogstoreRegistration:
     offline_log_dirs: dict[str, str] = field(default_factory=dict)
     # Log directories whose disk is full, by path, with what found no room: they take appends again when there is some.
     full_log_dirs: dict[str, str] = field(default_factory=dict)
+    # How often one has become full, or has got room: what is full again in between looks the same, and is not.
+    room_changes: int = 0
     # Its last stop was neither clean nor one of the process alone (or a directory of logs is gone): records that it had
     # answered for may be missing, and it can't vouch for being in sync (KIP-966). No more, once the controller has told
     # it of its partitions: elections go before that.

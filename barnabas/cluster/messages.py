@@ -51,6 +51,7 @@ class TopicMetadata:
     topic_id: bytes
     configs: dict[str, str]
     partitions: list[PartitionMetadata]
+    partial: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -113,11 +114,19 @@ class PartitionError:
 
 
 @dataclass(slots=True, frozen=True)
+class PartitionReference:
+    topic_id: bytes
+    partition: int
+
+
+@dataclass(slots=True, frozen=True)
 class ControlResponse:
     sequence: int
     error_code: int
     partition_errors: list[PartitionError] = field(default_factory=list)
     heartbeat: int = 0
+    # Of the partitions that a LeaderAndIsr names: those whose log directory is full. They are served, and not written.
+    without_room: list[PartitionReference] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)

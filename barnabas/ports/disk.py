@@ -97,6 +97,22 @@ class Disk(Protocol):
         """Make creations, renames and removals inside `path` durable."""
         ...
 
+    def watch_volume(self, path: str) -> None:
+        """A directory is taken into use: whatever of its volume can't be written back from here on, `flush_volume`
+        tells of.
+        """
+        ...
+
+    def is_one_volume(self, path: str, directories: Sequence[str]) -> bool:
+        """Whether `flush_volume` of `path`, which is watched, does for what is in these directories."""
+        ...
+
+    def flush_volume(self, path: str) -> None:
+        """Make everything on the volume of `path` durable, contents and names. An error is one of any file, at any time
+        since `watch_volume`, and nothing unflushed may be trusted after it.
+        """
+        ...
+
     def read_file(self, path: str) -> bytes:
         """A small file, whole."""
         ...

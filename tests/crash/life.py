@@ -53,6 +53,7 @@ from services.logstore.core.storage.effects import (
     RetireEffect,
     StorageEffect,
     SwapEffect,
+    VolumeFlushEffect,
     WriteEffect,
     execute,
 )
@@ -426,6 +427,8 @@ def described(effect: StorageEffect) -> str:
             return f"writes {effect.log.directory} up to {effect.end_offset}{flush}"
         case FlushEffect():
             return f"flushes {effect.log.directory} up to {effect.upto_offset}"
+        case VolumeFlushEffect():
+            return f"flushes the volume of {effect.log_directory} for {len(effect.flushes)} logs"
         case ReadEffect():
             return f"reads {effect.length} bytes of {effect.file.path} at {effect.position}"
         case ReplaceEffect():

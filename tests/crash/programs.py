@@ -232,6 +232,7 @@ def _fail_disk(random: Random) -> Operation:
             ("flush", ".snapshot"),
             ("flush", "checkpoint"),
             ("flush_directory", ""),
+            ("flush_volume", ""),
             ("read_at", ".log"),
             ("open", ".log"),
             ("rename", ""),

@@ -83,6 +83,8 @@ class _Run:
     def _start(self, chance: int) -> Life | None:
         """None when the disk does not let it start: the process ends, and what was wrong with the disk is mended."""
         world = self.world
+        # Those whose volume can't be flushed as a whole have it done file by file.
+        world.disk.flushes_volumes = chance % 2 == 0
         try:
             world.begin_life(chance)
         except DiskError as error:
@@ -141,7 +143,7 @@ class _Run:
     def _note_failed_flushes(self) -> None:
         """What a failed flush was about is gone from the page cache too: it may be lost without a power cut."""
         world = self.world
-        if not any(fault.operation == "flush" and fault.hits for fault in world.disk.faults):
+        if not any(fault.operation in ("flush", "flush_volume") and fault.hits for fault in world.disk.faults):
             return
         world.hits["failed flushes"] += 1
         world.disk.drop_clean_pages()

@@ -125,8 +125,8 @@ _CUTS = [
     _cut("thin-line-of-follower", partial(cuts.thin_line, whom=crashes.follower), None, 1, _LARGE),
 ]
 _DISKS = [
-    Cell("full-disk", disks.full_disk, None, needs=frozenset({Need.SMALL_DISK})),
-    Cell("full-disk-that-empties", disks.full_disk_that_empties, None, needs=frozenset({Need.SMALL_DISK})),
+    Cell("full-disk", disks.full_disk, CRASH_MS, needs=frozenset({Need.SMALL_DISK})),
+    Cell("full-disk-that-empties", disks.full_disk_that_empties, CRASH_MS, needs=frozenset({Need.SMALL_DISK})),
     Cell(
         "fsync-fails-in-one-directory",
         partial(disks.fsync_fails, directories=1),

@@ -12,11 +12,10 @@ import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
-from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.shell.posix_disk import PosixDisk
-from tests.unit.logstore.storage.support import WALL_MS, append, batch, settle
+from tests.unit.logstore.storage.support import WALL_MS, append, batch, flush_all, settle
 
 pytestmark = [pytest.mark.integration, pytest.mark.java]
 
@@ -66,9 +65,7 @@ def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if number % 4 == 0:
             settle(disk, log)
     settle(disk, log)
-    for flush in directory.closing_flushes():
-        execute(disk, flush)
-        log.on_flushed(flush)
+    flush_all(disk, directory)
     assert directory.shut_down({("orders", 0): log.log_end_offset}, broker_epoch=5)
     return root / "orders-0"
 

@@ -45,9 +45,9 @@ class TwoDirectories(RunningCluster):
         ]
         return super().up()
 
-    def partitions(self) -> dict[int, MetadataResponsePartition]:
+    def partitions(self, topic: str = TOPIC) -> dict[int, MetadataResponsePartition]:
         with KafkaClient(HOST, self.local.layout.kafka_port) as client:
-            return {each.partition_index: each for each in client.topic(TOPIC, create=False).partitions}
+            return {each.partition_index: each for each in client.topic(topic, create=False).partitions}
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.producer_state import ProducerState
 from services.logstore.core.storage.recovery import open_log
 from tests.sim.disk_model import DiskModel
-from tests.unit.logstore.storage.support import WALL_MS, batch, read
+from tests.unit.logstore.storage.support import WALL_MS, batch, flush_all, read
 
 TOPIC_PARTITION = ("orders", 0)
 PATH = "/data"
@@ -59,6 +59,7 @@ class Run:
         self.log = self.open()
 
     def open(self) -> PartitionLog:
+        self.disk.flushes_volumes = self.random.random() < 0.5
         self.directory = self.open_directory()
         found = self.directory.load(lambda topic: self.config, self.now_ms)
         self.under_way = []
@@ -157,9 +158,7 @@ class Run:
         while self.under_way or not self.log.is_idle:
             self.finish_effect()
             self.start_effect()
-        for flush in self.directory.closing_flushes():
-            execute(self.disk, flush)
-            flush.log.on_flushed(flush)
+        flush_all(self.disk, self.directory)
         assert self.directory.shut_down({TOPIC_PARTITION: self.log.log_end_offset}, broker_epoch=7)
         self.flushed_offset = self.log.log_end_offset
         self.noted_log_start = self.log.log_start_offset

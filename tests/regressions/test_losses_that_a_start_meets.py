@@ -24,6 +24,7 @@ from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from tests.sim.disk_model import DiskModel, Fault
+from tests.unit.logstore.storage.support import flush_all
 
 TOPIC_PARTITION = ("orders", 0)
 LOG = "/data/orders-0/00000000000000000000.log"
@@ -70,9 +71,7 @@ def a_trusted_log_of_two_batches(disk: DiskModel) -> LogDirectory:
 
 
 def stopped_cleanly(disk: DiskModel, directory: LogDirectory) -> None:
-    for flush in directory.closing_flushes():
-        execute(disk, flush)
-        flush.log.on_flushed(flush)
+    flush_all(disk, directory)
     assert directory.shut_down({}, broker_epoch=7)
 
 
@@ -177,9 +176,7 @@ def test_a_part_of_a_batch_after_a_clean_stop_is_damage(disk: DiskModel) -> None
 
 def test_a_topic_deleted_by_a_process_that_dies_at_once_is_not_missed(disk: DiskModel) -> None:
     directory = a_trusted_log_of_two_batches(disk)
-    for flush in directory.closing_flushes():
-        execute(disk, flush)
-        flush.log.on_flushed(flush)
+    flush_all(disk, directory)
     execute(disk, directory.checkpoint_recovery_points())
     directory.delete(TOPIC_PARTITION, 0)
     assert not started(disk).may_lack_records

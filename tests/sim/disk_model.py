@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
-from tests.sim.disk_pages import FileNode, apply_change, lose_unflushed
+from tests.sim.disk_pages import FileNode, lose_unflushed
 from tests.sim.scheduler import ProcessEnds
 
 # What a disk without a capacity of its own says it has.
@@ -80,6 +80,7 @@ class DiskModel:
         """So many more changes go well; the next one is not, or only partly, done, and the process ends with it."""
         self.on_full: Callable[[], None] = lambda: None
         """Called when a write finds no room."""
+        self.flushes_volumes = True
         self.modified_wall_ms = 0
         self.losses: Counter[str] = Counter()
         """What has been lost so far, and how."""
@@ -184,18 +185,11 @@ class DiskModel:
 
     def flush(self, file: DiskFile) -> None:
         self._interrupt()
-        node = _node(file)
         fault = self._due("flush", file.path)
         if fault is None:
-            for position, data in node.unflushed:
-                apply_change(node.durable, position, data)
-            node.unflushed.clear()
+            _node(file).flush()
             return
-        # A failed flush marks pages clean all the same: a later one will not bring them to the disk.
-        node.is_flush_failed = True
-        if self.chance is not None:
-            node.durable = lose_unflushed(node, self.chance, Counter())
-        node.unflushed.clear()
+        _node(file).fail_to_flush(self.chance)
         raise DiskError(fault.kind, "flush", file.path)
 
     def flush_directory(self, path: str) -> None:
@@ -204,6 +198,19 @@ class DiskModel:
         directory = self._directory("flush_directory", path)
         directory.durable = dict(directory.entries)
         directory.unflushed.clear()
+
+    def watch_volume(self, path: str) -> None:
+        """Everything is watched."""
+
+    def is_one_volume(self, path: str, directories: Sequence[str]) -> bool:
+        return self.flushes_volumes
+
+    def flush_volume(self, path: str) -> None:
+        self._interrupt()
+        fault = self._due("flush_volume", path) or self._due("flush", path)
+        _flush_below(self._root, self.chance, has_failed=fault is not None)
+        if fault is not None:
+            raise DiskError(fault.kind, "flush volume", path)
 
     def read_file(self, path: str) -> bytes:
         file = self.open(path)
@@ -387,6 +394,19 @@ def _files_in(directory: _DirectoryNode) -> list[FileNode]:
     for _, node in sorted(directory.entries.items()):
         files += [node] if isinstance(node, FileNode) else _files_in(node)
     return files
+
+
+def _flush_below(directory: _DirectoryNode, chance: Random | None, *, has_failed: bool) -> None:
+    """The names last, whether or not a content did not."""
+    for _, node in sorted(directory.entries.items()):
+        if isinstance(node, _DirectoryNode):
+            _flush_below(node, chance, has_failed=has_failed)
+        elif not has_failed:
+            node.flush()
+        elif node.unflushed:
+            node.fail_to_flush(chance)
+    directory.durable = dict(directory.entries)
+    directory.unflushed.clear()
 
 
 def _node(file: DiskFile) -> FileNode:

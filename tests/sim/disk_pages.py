@@ -26,6 +26,18 @@ class FileNode:
         apply_change(self.content, position, data)
         self.unflushed.append((position, data))
 
+    def flush(self) -> None:
+        for position, data in self.unflushed:
+            apply_change(self.durable, position, data)
+        self.unflushed.clear()
+
+    def fail_to_flush(self, chance: Random | None) -> None:
+        """Pages are marked clean all the same: a later flush will not bring them to the disk."""
+        self.is_flush_failed = True
+        if chance is not None:
+            self.durable = lose_unflushed(self, chance, Counter())
+        self.unflushed.clear()
+
 
 def apply_change(content: bytearray, position: int, data: bytes | None) -> None:
     if len(content) < position:

@@ -106,7 +106,8 @@ class Elections:
             raise InvariantViolation(f"I6: etcd has {name(key)} go from {before} back to {record}")
         was_led = (before.leader, before.leader_broker_epoch)
         has_new_leader = (record.leader, record.leader_broker_epoch) != was_led
-        if has_new_leader != (record.leader_epoch > before.leader_epoch):
+        has_lost_a_replica = not set(before.replicas) <= set(record.replicas)
+        if (has_new_leader or has_lost_a_replica) != (record.leader_epoch > before.leader_epoch):
             raise InvariantViolation(f"I6: {name(key)}: a leader epoch is a leader's: {before}, then {record}")
 
     def _is_unclean(self, key: Partition, before: PartitionRecord | None, record: PartitionRecord) -> bool:

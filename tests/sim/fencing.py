@@ -6,6 +6,7 @@ controller grants an ISR only to the leader of the epoch that is asked for, and 
 
 from __future__ import annotations
 
+from barnabas.channel.messages import ReplicaFetch, ReplicaPiece
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
 from barnabas.cluster.messages import (
     AlterPartitionRequest,
@@ -15,6 +16,8 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Get, Put, Txn
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.logstore import LogstoreCore
+from services.logstore.core.partition import Partition
 from tests.sim.elections import Elections
 from tests.sim.etcd_model import EtcdModel
 from tests.sim.history import name
@@ -80,3 +83,62 @@ def check_writer(model: EtcdModel, writer: str, txn: Txn, revision_before: int) 
     elected = decode_registration(Role.CONTROLLER, election[0].value) if election else None
     if not isinstance(elected, ControllerRegistration) or elected.controller_id != writer:
         raise InvariantViolation(f"I11: {writer} has written {written}, elected is {elected}")
+
+
+class ReplicationFence:
+    """Both ends of the replication streams of one logstore: what was said under another leader epoch counts for nothing
+    (KIP-320). `core` is looked at before a message and after it.
+    """
+
+    def __init__(self, core: LogstoreCore) -> None:
+        self._replication = core._replication
+        self._by_key = core._replicas.by_key
+        self._before: list[tuple[Partition, int, object]] = []
+
+    def fetching(self, stream_id: int, fetch: ReplicaFetch) -> None:
+        """A follower's fetch has come."""
+        stream = self._replication._streams.get(stream_id)
+        self._before.clear()
+        if stream is None or stream.fetch is not None:
+            return  # It is looked at later.
+        replica_id = stream.session.replica_id
+        for position in fetch.positions:
+            partition = self._by_key.get((position.topic_id, position.partition))
+            if partition is not None and partition.leading and position.current_leader_epoch != partition.leader_epoch:
+                self._before.append((partition, replica_id, _progress(partition, replica_id)))
+
+    def fetched(self) -> None:
+        for partition, replica_id, before in self._before:
+            if _progress(partition, replica_id) != before:
+                raise InvariantViolation(
+                    f"I11: {name(partition.key)}: a fetch of another epoch counts for {replica_id}"
+                )
+
+    def hearing(self, leader_id: int, piece: ReplicaPiece) -> None:
+        """A leader's answer has come."""
+        self._before.clear()
+        fetcher = self._replication.following._fetchers.get(leader_id)
+        for data in piece.partitions if fetcher is not None else ():
+            assert fetcher is not None
+            followed = fetcher._by_slot.get(data.slot)
+            if followed is None:
+                continue
+            partition, position = followed.partition, followed.position
+            if (
+                position is None
+                or position.leader_epoch != partition.leader_epoch
+                or followed.told_in > piece.request_id
+            ):
+                self._before.append((partition, leader_id, (partition.log.next_offset, partition.high_watermark)))
+
+    def heard(self) -> None:
+        for partition, leader_id, before in self._before:
+            if (partition.log.next_offset, partition.high_watermark) != before:
+                raise InvariantViolation(
+                    f"I11: {name(partition.key)}: an answer of {leader_id} to an older fetch counts"
+                )
+
+
+def _progress(partition: Partition, replica_id: int) -> object:
+    follower = partition.followers.get(replica_id)
+    return follower and (follower.log_end_offset, follower.last_fetch_ms, follower.leader_end_at_last_fetch)

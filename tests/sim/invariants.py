@@ -96,6 +96,14 @@ class Invariants:
             raise InvariantViolation(f"I6: {name(key)} at {node.name} went from {before} back to {state}")
         if state[:2] != before[:2] or before is state:
             self._check_that_it_was_decided(node, partition)
+        for pending in partition.pending:
+            if not pending.answered and (
+                not partition.leading or pending.result.leader_epoch != partition.leader_epoch
+            ):
+                raise InvariantViolation(
+                    f"{node.name}: an append to {name(key)} in epoch {pending.result.leader_epoch} waits still in "
+                    f"{partition.leader_epoch}"
+                )
         if partition.leading:
             self._look_at_leader(node, partition)
 

@@ -34,6 +34,8 @@ class Promise:
         self.replicas: dict[int, ReplicaLog] = {}
         # As many disks have lost something as a record is on: the next leader may lack what is beyond.
         self.loss_floor: int | None = None
+        # Leaders of this epoch and earlier ones cannot tell whether that has cost anything.
+        self.loss_epoch = -1
         # The last unclean election: what leaders of earlier epochs commit is no promise.
         self.unclean_epoch = -1
         # Epochs whose leader has been looked at.
@@ -148,6 +150,7 @@ class Promises:
             floors = [promise.replicas[each].kept_end for each in lossy if each in able]
             known = [] if promise.loss_floor is None else [promise.loss_floor]
             promise.loss_floor = min([*floors, *known], default=None)
+            promise.loss_epoch = record.leader_epoch if record.leader in lossy else record.leader_epoch - 1
 
     def _lossy(self, key: PartitionKey, promise: Promise) -> list[int]:
         """Replicas that have lost power and are not seen whole again."""
@@ -207,6 +210,7 @@ class Promises:
         if epoch > promise.led_epoch:
             self._look_at_new_leader(node, partition, promise, replica)
             promise.led_epoch = epoch
+            self._forget_losses(key, promise)
         self._check_maximal_isr(node, partition)
         if partition.high_watermark > promise.book.end:
             self._commit(node, partition, promise, replica)
@@ -239,11 +243,15 @@ class Promises:
         for replica in promise.replicas.values():
             replica.agreed_end = min(replica.agreed_end, end)
             replica.kept_end = min(replica.kept_end, end)
-        self._forget_losses(key, promise)
 
     def _forget_losses(self, key: PartitionKey, promise: Promise) -> None:
-        """Enough replicas are whole again: nothing more may be lost."""
-        if promise.loss_floor is not None and len(self._lossy(key, promise)) < self.elections.min_isr(key):
+        """Somebody leads who was elected since, and enough replicas are whole again: nothing more may be lost.
+
+        Not before: whoever has lost nothing by luck is no more trusted by the controller than the others.
+        """
+        if promise.loss_floor is None or promise.led_epoch <= promise.loss_epoch:
+            return
+        if len(self._lossy(key, promise)) < self.elections.min_isr(key):
             promise.loss_floor = None
 
     def _commit(self, node: LogstoreNode, partition: Partition, promise: Promise, replica: ReplicaLog) -> None:

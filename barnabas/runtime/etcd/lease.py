@@ -37,7 +37,9 @@ class Lease:
 async def renewals(endpoints: Endpoints, lease: Lease, now_ms: Callable[[], int]) -> AsyncGenerator[None, None]:
     """Renew the lease three times per TTL, yielding after each renewal; ends when etcd says that the lease is gone.
 
-    While no member answers it keeps trying: the lease may outlive the outage.
+    While no member answers it keeps trying: the lease may outlive the outage. But who does not hear must not be heard:
+    a member is asked something first, and told to renew when it has answered. Over a network that is cut in one
+    direction only, renewals would else keep a process registered that nobody can reach.
     """
     interval_ms = lease.ttl_ms / 3
     backoff = Backoff()
@@ -60,10 +62,12 @@ async def _renew_on(
     connection: Connection, lease: Lease, now_ms: Callable[[], int], interval_ms: float
 ) -> AsyncGenerator[int, None]:
     call = connection.lease.LeaseKeepAlive()  # type: ignore[call-arg]  # requests are written one by one
+    question = pb.LeaseTimeToLiveRequest(ID=lease.lease_id)
     try:
         while True:
-            sent_at_ms = now_ms()
             async with asyncio.timeout(interval_ms / 1000):
+                await connection.lease.LeaseTimeToLive(question)
+                sent_at_ms = now_ms()
                 await call.write(pb.LeaseKeepAliveRequest(ID=lease.lease_id))
                 response = await call.read()
             if not isinstance(response, pb.LeaseKeepAliveResponse):

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"protos/controller/v1/cluster.proto\x12\x16\x62\x61rnabas.controller.v1\"S\n\x06\x42roker\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64\x61ta_address\x18\x02 \x01(\t\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x03\x12\x0c\n\x04rack\x18\x04 \x01(\t\",\n\tPurgatory\x12\x0e\n\x06pod_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"\x82\x02\n\x11PartitionMetadata\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\x0e\n\x06leader\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x18\n\x10in_sync_replicas\x18\x06 \x03(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\x07 \x03(\x05\x12\x19\n\x11removing_replicas\x18\x08 \x03(\x05\x12 \n\x18\x65ligible_leader_replicas\x18\t \x03(\x05\x12\x19\n\x11leader_recovering\x18\n \x01(\x08\"\xe4\x01\n\rTopicMetadata\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x43\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32\x32.barnabas.controller.v1.TopicMetadata.ConfigsEntry\x12=\n\npartitions\x18\x04 \x03(\x0b\x32).barnabas.controller.v1.PartitionMetadata\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd8\x02\n\x0eUpdateMetadata\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x18\n\x10\x63ontroller_epoch\x18\x04 \x01(\x05\x12/\n\x07\x62rokers\x18\x05 \x03(\x0b\x32\x1e.barnabas.controller.v1.Broker\x12\x36\n\x0bpurgatories\x18\x06 \x03(\x0b\x32!.barnabas.controller.v1.Purgatory\x12\x35\n\x06topics\x18\x07 \x03(\x0b\x32%.barnabas.controller.v1.TopicMetadata\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x08 \x03(\x0c\x12=\n\x0e\x62roker_configs\x18\t \x03(\x0b\x32%.barnabas.controller.v1.BrokerConfigs\"\x97\x01\n\rBrokerConfigs\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x43\n\x07\x63onfigs\x18\x02 \x03(\x0b\x32\x32.barnabas.controller.v1.BrokerConfigs.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"protos/controller/v1/cluster.proto\x12\x16\x62\x61rnabas.controller.v1\"S\n\x06\x42roker\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64\x61ta_address\x18\x02 \x01(\t\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x03\x12\x0c\n\x04rack\x18\x04 \x01(\t\",\n\tPurgatory\x12\x0e\n\x06pod_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"\x82\x02\n\x11PartitionMetadata\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\x0e\n\x06leader\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x03(\x05\x12\x18\n\x10in_sync_replicas\x18\x06 \x03(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\x07 \x03(\x05\x12\x19\n\x11removing_replicas\x18\x08 \x03(\x05\x12 \n\x18\x65ligible_leader_replicas\x18\t \x03(\x05\x12\x19\n\x11leader_recovering\x18\n \x01(\x08\"\xf5\x01\n\rTopicMetadata\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x43\n\x07\x63onfigs\x18\x03 \x03(\x0b\x32\x32.barnabas.controller.v1.TopicMetadata.ConfigsEntry\x12=\n\npartitions\x18\x04 \x03(\x0b\x32).barnabas.controller.v1.PartitionMetadata\x12\x0f\n\x07partial\x18\x05 \x01(\x08\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xd8\x02\n\x0eUpdateMetadata\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x18\n\x10\x63ontroller_epoch\x18\x04 \x01(\x05\x12/\n\x07\x62rokers\x18\x05 \x03(\x0b\x32\x1e.barnabas.controller.v1.Broker\x12\x36\n\x0bpurgatories\x18\x06 \x03(\x0b\x32!.barnabas.controller.v1.Purgatory\x12\x35\n\x06topics\x18\x07 \x03(\x0b\x32%.barnabas.controller.v1.TopicMetadata\x12\x19\n\x11\x64\x65leted_topic_ids\x18\x08 \x03(\x0c\x12=\n\x0e\x62roker_configs\x18\t \x03(\x0b\x32%.barnabas.controller.v1.BrokerConfigs\"\x97\x01\n\rBrokerConfigs\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x43\n\x07\x63onfigs\x18\x02 \x03(\x0b\x32\x32.barnabas.controller.v1.BrokerConfigs.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,13 +42,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARTITIONMETADATA']._serialized_start=194
   _globals['_PARTITIONMETADATA']._serialized_end=452
   _globals['_TOPICMETADATA']._serialized_start=455
-  _globals['_TOPICMETADATA']._serialized_end=683
-  _globals['_TOPICMETADATA_CONFIGSENTRY']._serialized_start=637
-  _globals['_TOPICMETADATA_CONFIGSENTRY']._serialized_end=683
-  _globals['_UPDATEMETADATA']._serialized_start=686
-  _globals['_UPDATEMETADATA']._serialized_end=1030
-  _globals['_BROKERCONFIGS']._serialized_start=1033
-  _globals['_BROKERCONFIGS']._serialized_end=1184
-  _globals['_BROKERCONFIGS_CONFIGSENTRY']._serialized_start=637
-  _globals['_BROKERCONFIGS_CONFIGSENTRY']._serialized_end=683
+  _globals['_TOPICMETADATA']._serialized_end=700
+  _globals['_TOPICMETADATA_CONFIGSENTRY']._serialized_start=654
+  _globals['_TOPICMETADATA_CONFIGSENTRY']._serialized_end=700
+  _globals['_UPDATEMETADATA']._serialized_start=703
+  _globals['_UPDATEMETADATA']._serialized_end=1047
+  _globals['_BROKERCONFIGS']._serialized_start=1050
+  _globals['_BROKERCONFIGS']._serialized_end=1201
+  _globals['_BROKERCONFIGS_CONFIGSENTRY']._serialized_start=654
+  _globals['_BROKERCONFIGS_CONFIGSENTRY']._serialized_end=700
 # @@protoc_insertion_point(module_scope)

@@ -90,7 +90,7 @@ class PartitionMetadata(_message.Message):
     leader: _builtins.int
     """-1 while no leader is available."""
     leader_epoch: _builtins.int
-    """Changes when and only when the leader does; a restart of the leader counts."""
+    """Changes when and only when the leader does (a restart of the leader counts) or a replica goes."""
     partition_epoch: _builtins.int
     """Changes with every change of the partition's state."""
     leader_recovering: _builtins.bool
@@ -159,8 +159,11 @@ class TopicMetadata(_message.Message):
     TOPIC_ID_FIELD_NUMBER: _builtins.int
     CONFIGS_FIELD_NUMBER: _builtins.int
     PARTITIONS_FIELD_NUMBER: _builtins.int
+    PARTIAL_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     topic_id: _builtins.bytes
+    partial: _builtins.bool
+    """In an UpdateMetadata that is not full: only these partitions have changed, of a topic that the receiver knows."""
     @_builtins.property
     def configs(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Overrides only, by Kafka's config keys."""
@@ -174,10 +177,11 @@ class TopicMetadata(_message.Message):
         topic_id: _builtins.bytes = ...,
         configs: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         partitions: _abc.Iterable[Global___PartitionMetadata] | None = ...,
+        partial: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["configs", b"configs", "partitions", b"partitions", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["configs", b"configs", "partial", b"partial", "partitions", b"partitions", "topic", b"topic", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -201,7 +205,9 @@ class UpdateMetadata(_message.Message):
     revision: _builtins.int
     """Monotone over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full one of a newer controller epoch."""
     full: _builtins.bool
-    """True: replaces everything. False: brokers and purgatories replace, topics upsert whole topics, deleted_topic_ids remove."""
+    """True: replaces everything. False: brokers and purgatories replace, topics upsert whole topics (or single partitions: `partial`),
+    deleted_topic_ids remove.
+    """
     cluster_id: _builtins.str
     controller_epoch: _builtins.int
     @_builtins.property

@@ -154,6 +154,7 @@ class ControlResponse(_message.Message):
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     PARTITION_ERRORS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    WITHOUT_ROOM_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     error_code: _builtins.int
     """Kafka's error code of the whole command (0, STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH)."""
@@ -161,6 +162,10 @@ class ControlResponse(_message.Message):
     """Not 0: no answer to anything, `sequence` is 0."""
     @_builtins.property
     def partition_errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionError]: ...
+    @_builtins.property
+    def without_room(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionReference]:
+        """Of the partitions that a LeaderAndIsr names: those whose log directory is full. They are served, and not written."""
+
     def __init__(
         self,
         *,
@@ -168,14 +173,37 @@ class ControlResponse(_message.Message):
         error_code: _builtins.int = ...,
         partition_errors: _abc.Iterable[Global___PartitionError] | None = ...,
         heartbeat: _builtins.int = ...,
+        without_room: _abc.Iterable[Global___PartitionReference] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "heartbeat", b"heartbeat", "partition_errors", b"partition_errors", "sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "heartbeat", b"heartbeat", "partition_errors", b"partition_errors", "sequence", b"sequence", "without_room", b"without_room"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ControlResponse: _TypeAlias = ControlResponse  # noqa: Y015
+
+@_typing.final
+class PartitionReference(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    topic_id: _builtins.bytes
+    partition: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic_id: _builtins.bytes = ...,
+        partition: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PartitionReference: _TypeAlias = PartitionReference  # noqa: Y015
 
 @_typing.final
 class PartitionError(_message.Message):

@@ -5,7 +5,8 @@ Nothing is told before the node's partitions have their leader epochs for its pr
 logstore never leads under the epoch it led before.
 
 What a logstore had no disk for (KAFKA_STORAGE_ERROR) it is told again now and then: a disk that was full when a
-partition was to be made may have room by then.
+partition was to be made may have room by then. Its answers also say what lies on a full disk, and it is asked once
+more whenever its registration says that a log directory has become full, or has got room.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ REPEAT_MS_MIN = 1_000
 REPEAT_MS_MAX = 60_000
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class _Sent:
     """A command not answered yet: the revision of a LeaderAndIsr or an UpdateMetadata, the topic of a StopReplica."""
 
@@ -71,8 +72,12 @@ class ControlLink:
     partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)
     # Of these, the partitions that it has no disk for; unlike them it outlives a stream.
     without_disk: set[tuple[bytes, int]] = field(default_factory=set)
-    # The log directories that it had told to be offline when it was asked for its partitions last.
+    # The partitions whose log directory is full there; it outlives a stream likewise.
+    without_room: set[tuple[bytes, int]] = field(default_factory=set)
+    # The log directories that it had told to be offline when it was asked for its partitions last, and how often one
+    # had become full, or had got room.
     offline_log_dirs: frozenset[str] = frozenset()
+    room_changes: int = 0
     # When they are repeated, and how long after the last time that is.
     repeat_ms: int = 0
     repeat_wait_ms: int = 0
@@ -84,6 +89,8 @@ class ControlLinks:
         self.by_node: dict[int, ControlLink] = {}
         # By topic id and partition: who has no disk for its replica, as far as the streams of today have told.
         self.without_disk: dict[tuple[bytes, int], frozenset[int]] = {}
+        # Likewise: who has no room for more in its replica.
+        self.without_room: dict[tuple[bytes, int], frozenset[int]] = {}
 
     def follow_registrations(self) -> list[Effect]:
         """A link for every registration, and none for any other."""
@@ -106,6 +113,7 @@ class ControlLinks:
     def _close(self, link: ControlLink) -> Effect:
         del self.by_node[link.node_id]
         self._set_without_disk(link, set())
+        self._set_without_room(link, set())
         return DisconnectControl(link.node_id, link.broker_epoch)
 
     def find(self, node_id: int, broker_epoch: int) -> ControlLink | None:
@@ -128,7 +136,7 @@ class ControlLinks:
     def on_response(self, link: ControlLink, response: ControlResponse, now_ms: int) -> dict[bytes, None]:
         """Answers come in order; one to nothing that was asked is a broken peer's, and is dropped.
 
-        Returns the topics of which replicas have lost their disk by it, or have one again.
+        Returns the topics of which replicas have lost their disk by it, or the room on it, or have it again.
         """
         if not link.unanswered or link.unanswered[0].sequence != response.sequence:
             return {}
@@ -154,7 +162,7 @@ class ControlLinks:
             if failed:
                 link.repeat_wait_ms = min(max(2 * link.repeat_wait_ms, REPEAT_MS_MIN), REPEAT_MS_MAX)
                 link.repeat_ms = now_ms + link.repeat_wait_ms
-            return self._note_without_disk(link)
+            return self._note_without_disk(link) | self._note_without_room(link, sent.leader_and_isr, response)
         elif sent.metadata_revision >= 0:
             link.metadata_revision = sent.metadata_revision
         return {}
@@ -163,20 +171,30 @@ class ControlLinks:
         errors = link.partition_errors.items()
         return self._set_without_disk(link, {key for key, error in errors if error == ErrorCode.KAFKA_STORAGE_ERROR})
 
+    def _note_without_room(
+        self, link: ControlLink, asked: LeaderAndIsr, response: ControlResponse
+    ) -> dict[bytes, None]:
+        if not response.without_room and not link.without_room:
+            return {}
+        named = {(topic.topic_id, each.partition) for topic in asked.topics for each in topic.partitions}
+        told = {(each.topic_id, each.partition) for each in response.without_room}
+        others = set() if asked.full else link.without_room - named
+        return self._set_without_room(link, others | (told & named))
+
     def _forget_errors(self, link: ControlLink, gone: set[tuple[bytes, int]]) -> None:
         """It has no replica of these any more, and is told nothing of them."""
         for key in gone:
             link.partition_errors.pop(key, None)
         self._set_without_disk(link, link.without_disk - gone)
+        self._set_without_room(link, link.without_room - gone)
 
     def _set_without_disk(self, link: ControlLink, failed: set[tuple[bytes, int]]) -> dict[bytes, None]:
-        changed = sorted(failed ^ link.without_disk)
-        link.without_disk = failed
-        for key in changed:
-            nodes = self.without_disk.pop(key, frozenset()) ^ {link.node_id}
-            if nodes:
-                self.without_disk[key] = nodes
-        return {topic_id: None for topic_id, _ in changed}
+        before, link.without_disk = link.without_disk, failed
+        return _note_nodes(self.without_disk, link.node_id, before, failed)
+
+    def _set_without_room(self, link: ControlLink, full: set[tuple[bytes, int]]) -> dict[bytes, None]:
+        before, link.without_room = link.without_room, full
+        return _note_nodes(self.without_room, link.node_id, before, full)
 
     def tell_everything(
         self, link: ControlLink, full: UpdateMetadata, controller_epoch: int, now_ms: int
@@ -194,6 +212,7 @@ class ControlLinks:
         """All partitions that it has a replica of."""
         image = self._image
         link.offline_log_dirs = self._offline_log_dirs(link)
+        link.room_changes = self._room_changes(link)
         topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
         leader_and_isr = LeaderAndIsr(full=full, topics=[topic for topic in topics if topic.partitions])
         return self._send(link, controller_epoch, now_ms, leader_and_isr)
@@ -201,13 +220,23 @@ class ControlLinks:
     def _offline_log_dirs(self, link: ControlLink) -> frozenset[str]:
         return frozenset(self._image.logstores[link.node_id].record.offline_log_dirs)
 
-    def ask_after_failed_disks(self, controller_epoch: int, now_ms: int) -> list[Effect]:
-        """Who tells of another offline directory is told its partitions once more: the answer says which lay there."""
+    def _room_changes(self, link: ControlLink) -> int:
+        return self._image.logstores[link.node_id].record.room_changes
+
+    def ask_after_disks(self, controller_epoch: int, now_ms: int) -> list[Effect]:
+        """Who tells of another directory that is offline, or that has become full or got room, is told its partitions
+        once more: the answer says which lie there.
+        """
         return [
             self._tell_leadership(link, controller_epoch, now_ms, full=False)
             for link in self.by_node.values()
-            if link.told_everything and not self._offline_log_dirs(link) <= link.offline_log_dirs
+            if link.told_everything and self._has_another_disk_to_tell_of(link)
         ]
+
+    def _has_another_disk_to_tell_of(self, link: ControlLink) -> bool:
+        if self._room_changes(link) != link.room_changes:
+            return True
+        return not self._offline_log_dirs(link) <= link.offline_log_dirs
 
     def tell_changes(
         self, changes: Changes, update: UpdateMetadata | None, controller_epoch: int, now_ms: int
@@ -218,13 +247,17 @@ class ControlLinks:
             link.deleted_topic_ids.intersection_update(self._image.deletions)
             if not link.told_everything:
                 continue
-            self._forget_errors(link, {key for key in link.partition_errors if key[0] in changes.deleted_topics})
+            if changes.deleted_topics:
+                told = (*link.partition_errors, *link.without_room)
+                self._forget_errors(link, {key for key in told if key[0] in changes.deleted_topics})
             for topic_id in changes.deleted_topics:
                 effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
             topics = self._changed_topics(link, changes)
             if topics:
                 leader_and_isr = LeaderAndIsr(full=False, topics=topics)
                 effects.append(self._send(link, controller_epoch, now_ms, leader_and_isr))
+            else:
+                self._has_no_news_for(link)
             removed = self._removed_replicas(link, changes)
             if removed:
                 effects.append(self._send(link, controller_epoch, now_ms, StopReplica(removed)))
@@ -237,10 +270,19 @@ class ControlLinks:
         committed = [image.topics_by_id[each] for each in changes.topics if each in image.topics_by_id]
         topics = []
         for topic in committed:
-            metadata = image.topic_metadata(topic, link.node_id)
+            metadata = image.topic_metadata(topic, link.node_id, changes.partitions.get(topic.topic_id))
             if metadata.partitions:
                 topics.append(metadata)
         return topics
+
+    def _has_no_news_for(self, link: ControlLink) -> None:
+        """What it is told of its partitions already is what there is to know of the present revision too."""
+        for sent in reversed(link.unanswered):
+            if sent.leader_and_isr is not None:
+                sent.leadership_revision = self._image.revision
+                return
+        if link.leadership_revision >= 0:
+            link.leadership_revision = self._image.revision
 
     def _removed_replicas(self, link: ControlLink, changes: Changes) -> list[StopReplicaPartition]:
         """What a reassignment has taken from it; a stream that begins later finds them to be strays."""
@@ -370,6 +412,21 @@ class ControlLinks:
     def _has_deleted(self, node_id: int, topic_id: bytes) -> bool:
         link = self.by_node.get(node_id)
         return link is not None and topic_id in link.deleted_topic_ids
+
+
+def _note_nodes(
+    nodes_of: dict[tuple[bytes, int], frozenset[int]],
+    node_id: int,
+    before: set[tuple[bytes, int]],
+    now: set[tuple[bytes, int]],
+) -> dict[bytes, None]:
+    """Enter what has become of one node's partitions; the topics of those that have changed."""
+    changed = sorted(before ^ now)
+    for key in changed:
+        nodes = nodes_of.pop(key, frozenset()) ^ {node_id}
+        if nodes:
+            nodes_of[key] = nodes
+    return {topic_id: None for topic_id, _ in changed}
 
 
 def _to_be_repeated(link: ControlLink) -> tuple[tuple[bytes, int], ...]:

@@ -289,7 +289,7 @@ class Controller:
         self._deletions_due = True
         controller_epoch = self.candidacy.controller_epoch
         if changes.logstores:
-            self._effects += self.links.ask_after_failed_disks(controller_epoch, now_ms)
+            self._effects += self.links.ask_after_disks(controller_epoch, now_ms)
         update = incremental_update(self.image, changes, controller_epoch)
         self._effects += self.links.tell_changes(changes, update, controller_epoch, now_ms)
         if update is not None:

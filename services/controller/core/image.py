@@ -6,7 +6,7 @@ revisions, so that the image is always exactly what a reload would give (a prope
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar, assert_never
 
@@ -53,6 +53,8 @@ class Changes:
     """What a batch touched, for whoever tells the members. Insertion order is the order of the revisions."""
 
     topics: dict[bytes, None] = field(default_factory=dict)
+    # Of these: the partitions that have changed, where the topic itself has not, and has no more of them than before.
+    partitions: dict[bytes, set[int]] = field(default_factory=dict)
     deleted_topics: dict[bytes, None] = field(default_factory=dict)
     # By node: the partitions that it has no replica of any more.
     removed_replicas: dict[int, list[tuple[bytes, int]]] = field(default_factory=dict)
@@ -162,11 +164,13 @@ class ControllerImage:
                 self.topics_by_id[record.topic_id] = record
                 self.topics_by_collision_name[collision_name(record.topic)] = record.topic
                 changes.topics[record.topic_id] = None
+                changes.partitions.pop(record.topic_id, None)
             case PartitionChunk():
-                _note_removed_replicas(self.chunks.get(record.topic_id, {}).get(record.chunk), record, changes)
+                before = self.chunks.get(record.topic_id, {}).get(record.chunk)
+                _note_removed_replicas(before, record, changes)
                 self.chunks.setdefault(record.topic_id, {})[record.chunk] = record
                 if not self._is_unclaimed(record.topic_id, record.chunk):
-                    changes.topics[record.topic_id] = None
+                    _note_changed_partitions(before, record, changes)
             case DeletionRecord():
                 self.deletions[record.topic_id] = record
             case BrokerConfigsRecord():
@@ -213,6 +217,7 @@ class ControllerImage:
             del self.topics_by_id[topic.topic_id]
             del self.topics_by_collision_name[collision_name(topic.topic)]
             changes.topics.pop(topic.topic_id, None)
+            changes.partitions.pop(topic.topic_id, None)
             changes.deleted_topics[topic.topic_id] = None
         elif key.startswith(self.keys.partitions):
             topic_id, chunk = key[len(self.keys.partitions) :].split("/")
@@ -264,8 +269,11 @@ class ControllerImage:
         chunk = self.chunks[topic_id].get(number // PARTITIONS_PER_CHUNK)
         return None if chunk is None else chunk.partitions[number % PARTITIONS_PER_CHUNK]
 
-    def topic_metadata(self, topic: TopicRecord, node_id: int | None = None) -> TopicMetadata:
-        """The topic as members are told of it: whole, or the partitions only that `node_id` has a replica of."""
+    def topic_metadata(
+        self, topic: TopicRecord, node_id: int | None = None, numbers: Set[int] | None = None
+    ) -> TopicMetadata:
+        """The topic as members are told of it: whole, or of `numbers` only, or only what `node_id` has a replica of."""
+        partitions = self.partitions(topic.topic_id) if numbers is None else self._partitions(topic, sorted(numbers))
         return TopicMetadata(
             topic=topic.topic,
             topic_id=topic.topic_id,
@@ -283,10 +291,17 @@ class ControllerImage:
                     eligible_leader_replicas=list(partition.eligible_leader_replicas),
                     leader_recovering=partition.leader_recovering,
                 )
-                for number, partition in self.partitions(topic.topic_id)
+                for number, partition in partitions
                 if node_id is None or node_id in partition.replicas
             ],
+            partial=numbers is not None,
         )
+
+    def _partitions(self, topic: TopicRecord, numbers: Iterable[int]) -> Iterator[tuple[int, PartitionRecord]]:
+        for number in numbers:
+            partition = self.partition(topic.topic_id, number)
+            if partition is not None:
+                yield number, partition
 
     def known_node_ids(self) -> frozenset[int]:
         """Logstores that are registered now or once were."""
@@ -321,6 +336,20 @@ def _note_removed_replicas(before: PartitionChunk | None, after: PartitionChunk,
         if old.replicas != new.replicas:
             for node_id in set(old.replicas).difference(new.replicas):
                 changes.removed_replicas.setdefault(node_id, []).append((after.topic_id, number))
+
+
+def _note_changed_partitions(before: PartitionChunk | None, after: PartitionChunk, changes: Changes) -> None:
+    """A batch may have the same chunk, and its topic, several times."""
+    topic_id = after.topic_id
+    is_whole = topic_id in changes.topics and topic_id not in changes.partitions
+    changes.topics[topic_id] = None
+    if is_whole or before is None or len(before.partitions) != len(after.partitions):
+        changes.partitions.pop(topic_id, None)
+        return
+    pairs = zip(before.partitions, after.partitions, strict=True)
+    first = after.chunk * PARTITIONS_PER_CHUNK
+    changed = {number for number, (old, new) in enumerate(pairs, first) if old != new}
+    changes.partitions.setdefault(topic_id, set()).update(changed)
 
 
 def collision_name(topic: str) -> str:

@@ -1,4 +1,5 @@
-"""Who leads each partition, and who is in sync, after logstores have come, gone or restarted, or lost a disk.
+"""Who leads each partition, and who is in sync, after logstores have come, gone or restarted, or lost a disk or the
+room on it.
 
 A logstore that registers again has restarted, even where its lease never ended: its partitions get a new leader epoch.
 What becomes of one partition is decided in `partition_changes`; here it is decided for all of them, a chunk a write.

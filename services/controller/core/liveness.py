@@ -5,8 +5,8 @@ again. Until its partitions have been looked through it counts as gone, so that 
 in which somebody else knows more; then its member record is given the epoch of the registration, which ends the
 suspicion. In that order, so that whoever takes over in between looks through them again.
 
-A log directory that fails takes single replicas along. Which ones, the logstore's answers to LeaderAndIsr say
-(`ControlLinks.without_disk`).
+A log directory that fails takes single replicas along, and one that is full keeps them from leading. Which ones, the
+logstore's answers to LeaderAndIsr say (`ControlLinks.without_disk`, `ControlLinks.without_room`).
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class LogstoreLiveness:
             frozenset(stopping),
             self._suspect(),
             self._links.without_disk,
+            self._links.without_room,
         )
 
     def _suspect(self) -> frozenset[int]:

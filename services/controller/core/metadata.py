@@ -21,7 +21,11 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
 
 
 def incremental_update(image: ControllerImage, changes: Changes, controller_epoch: int) -> UpdateMetadata | None:
-    """None when the changes are nothing to members: a chunk of a topic that is not committed yet, a gateway."""
+    """None when the changes are nothing to members: a chunk of a topic that is not committed yet, a gateway.
+
+    A topic of which only some partitions have changed is told of these alone: ten thousand of them follow one another
+    when a logstore is back, and every member has to read what it is told.
+    """
     topics = [image.topics_by_id[topic_id] for topic_id in changes.topics if topic_id in image.topics_by_id]
     if not (topics or changes.deleted_topics or changes.members or changes.broker_configs):
         return None
@@ -32,7 +36,7 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         controller_epoch=controller_epoch,
         brokers=_brokers(image),
         purgatories=_purgatories(image),
-        topics=[image.topic_metadata(topic) for topic in topics],
+        topics=[image.topic_metadata(topic, None, changes.partitions.get(topic.topic_id)) for topic in topics],
         deleted_topic_ids=list(changes.deleted_topics),
         broker_configs=_broker_configs(image),
     )

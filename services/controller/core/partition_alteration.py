@@ -4,7 +4,7 @@ Errors per partition, in the order of the checks: UNKNOWN_TOPIC_ID; NOT_CONTROLL
 controller is behind); FENCED_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER; success where the state asked for is there already,
 before INVALID_UPDATE_VERSION, so that a request repeated after a lost answer succeeds; INVALID_REQUEST (an ISR without
 its leader, or of strangers, or one that an unclean leader shares before it has looked at its log); INELIGIBLE_REPLICA
-(a member that is gone, stopping, or registered anew since, KIP-903).
+(a member that is gone, stopping, or registered anew since, KIP-903; one that would join and whose disk is full).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def alter_partition(
         return ErrorCode.INVALID_REQUEST
     for member in change.in_sync_replicas:
         is_same_life = member.broker_epoch in (-1, live.epoch_of(member.broker_id))
-        if not live.is_live(member.broker_id) or not is_same_life:
+        is_full = member.broker_id in live.full and member.broker_id not in partition.in_sync_replicas
+        if not live.is_live(member.broker_id) or not is_same_life or is_full:
             return ErrorCode.INELIGIBLE_REPLICA
     return with_isr(partition, members, live, rules, recovered=change.recovered)
 

@@ -2,7 +2,7 @@
 
 The rules of KRaft's PartitionChangeBuilder, in small. Every function gives the state that follows, and the very same
 object where nothing has to change. The epochs are counted in one place (`_committed`): a leader epoch changes when and
-only when the leader does (its restart counts), a partition epoch with every change.
+only when the leader does (its restart counts) or a replica goes, a partition epoch with every change.
 
 - Who is gone leaves the ISR at once, so that acks=all need not wait for `replica.lag.time.max.ms`. The last member
   never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
@@ -10,6 +10,8 @@ only when the leader does (its restart counts), a partition epoch with every cha
   together with those that bring it there, still holds every committed record and may lead again: the eligible leader
   replicas of KIP-966.
 - A replica whose log directory has failed counts as gone, though its logstore is there.
+- A replica whose log directory is full can take no more records. It leaves the ISR at once too, and with it the
+  leadership, but only where a member stays that has room: otherwise all stays as it is, and is read.
 - A logstore that may have lost records (correctness rule 15) is in neither, unless nobody else can know more.
 - A reassignment (KIP-455) ends in the change that brings its last target into the ISR.
 """
@@ -34,14 +36,19 @@ class Liveness:
     suspect: frozenset[int] = frozenset()
     # By topic id and partition: the nodes that have no disk for their replica (KIP-112).
     without_disk: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
+    # Likewise: those whose log directory is full.
+    without_room: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
+    # Of the partition that this is about (`at`): who has no room for more records.
+    full: frozenset[int] = frozenset()
 
     def at(self, topic_id: bytes, partition: int) -> Liveness:
-        """What counts for that partition: whoever has no disk for it is gone."""
-        gone = self.without_disk.get((topic_id, partition))
-        if gone is None:
+        """What counts for that partition: whoever has no disk for it is gone, and who is full."""
+        key = (topic_id, partition)
+        gone, full = self.without_disk.get(key), self.without_room.get(key)
+        if gone is None and full is None:
             return self
-        standing = {node_id: epoch for node_id, epoch in self.broker_epochs.items() if node_id not in gone}
-        return replace(self, broker_epochs=standing, without_disk={})
+        standing = {node_id: epoch for node_id, epoch in self.broker_epochs.items() if node_id not in (gone or ())}
+        return replace(self, broker_epochs=standing, without_disk={}, without_room={}, full=full or frozenset())
 
     def is_live(self, node_id: int) -> bool:
         """May lead, and may be in sync."""
@@ -95,11 +102,11 @@ def with_isr(
 
 
 def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRecord | None:
-    """Its first replica as leader; None when that one is not live and in sync."""
+    """Its first replica as leader; None when that one is not live and in sync, or has no room."""
     preferred = partition.replicas[0]
     if preferred == partition.leader:
         return partition
-    if preferred not in partition.in_sync_replicas or not live.is_live(preferred):
+    if preferred not in partition.in_sync_replicas or not live.is_live(preferred) or preferred in live.full:
         return None
     return _committed(partition, _led_by(partition, preferred, live))
 
@@ -172,12 +179,14 @@ def _moved(
 
 
 def _first_standing(partition: PartitionRecord, live: Liveness) -> tuple[int, ...]:
-    """The ISR without those that are gone; at least one, and then the one who surely holds every committed record."""
+    """The ISR without those that are gone, and without those that are full unless all are; at least one, and then the
+    one who surely holds every committed record.
+    """
     members = tuple([node_id for node_id in partition.in_sync_replicas if live.is_live(node_id)])
     if members:
-        return members
+        return tuple([node_id for node_id in members if node_id not in live.full]) or members
     eligible = [node_id for node_id in partition.eligible_leader_replicas if node_id not in live.suspect]
-    for node_id in eligible:
+    for node_id in sorted(eligible, key=live.full.__contains__):
         if live.is_live(node_id):
             return (node_id,)
     sure = [node_id for node_id in partition.in_sync_replicas if node_id not in live.suspect]
@@ -280,13 +289,18 @@ def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
 
 
 def _committed(before: PartitionRecord, after: PartitionRecord) -> PartitionRecord:
-    """The epochs of a change."""
+    """The epochs of a change.
+
+    A replica that goes ends the leader epoch too, as in KRaft: it may come back as an empty one, for which nothing that
+    it has fetched before must count.
+    """
     if after == before:
         return before
     has_another_leader = (after.leader, after.leader_broker_epoch) != (before.leader, before.leader_broker_epoch)
+    has_lost_a_replica = not set(before.replicas) <= set(after.replicas)
     return replace(
         after,
-        leader_epoch=before.leader_epoch + has_another_leader,
+        leader_epoch=before.leader_epoch + (has_another_leader or has_lost_a_replica),
         partition_epoch=before.partition_epoch + 1,
     )
 

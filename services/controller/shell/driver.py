@@ -33,6 +33,9 @@ from services.controller.shell.packing import Packer
 
 _log = get_logger("controller")
 
+# Longer than etcd takes to elect a leader of its own: that begins every lease anew, also those of the dead.
+_REVOKE_MS_MAX = 20_000
+
 
 class NotActive(Exception):  # noqa: N818  (an outcome: ask the active one)
     """`untouched`: the request has certainly changed nothing here."""
@@ -175,7 +178,7 @@ class Driver:
 
     async def _revoke(self, lease: int) -> None:
         try:
-            await self._etcd.revoke(lease)
+            await self._etcd.revoke(lease, _REVOKE_MS_MAX)
         except (EtcdUnavailable, EtcdRefused) as error:
             _log.warning("a lease could not be revoked; it ends by itself", reason=str(error))
 

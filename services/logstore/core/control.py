@@ -4,7 +4,8 @@ Fenced twice before anything else (KIP-380): a controller epoch below the highes
 broker epoch that is not that of our registration is STALE_BROKER_EPOCH. Errors per partition: INCONSISTENT_TOPIC_ID
 (another topic of that name is here still), STALE_CONTROLLER_EPOCH (a state older than the one known),
 FENCED_LEADER_EPOCH (StopReplica of an older epoch), INVALID_CONFIG, KAFKA_STORAGE_ERROR. A command that is repeated
-is answered like the first time and changes nothing; the controller repeats what there was no disk for.
+is answered like the first time and changes nothing; the controller repeats what there was no disk for. The answer to a
+LeaderAndIsr names those of its partitions whose log directory is full, which is no error: others may lead them.
 
 While a directory is offline from the start only partitions that have never been led before are made: any other that is
 not found may lie in that directory, and an empty log in its place would be lost records (as in Kafka, whose
@@ -26,6 +27,7 @@ from barnabas.cluster.messages import (
     LeaderAndIsr,
     PartitionError,
     PartitionMetadata,
+    PartitionReference,
     StopReplica,
     StopReplicaPartition,
     TopicMetadata,
@@ -54,7 +56,8 @@ class Pause(Enum):
     DISK_BUSY = "a log of the same name is on its way out (see `checkpoints`), or the log is being cut"
 
 
-Work = Generator[Pause, None, list[PartitionError]]
+# Of a LeaderAndIsr: its errors, and the partitions without room.
+Work = Generator[Pause, None, tuple[list[PartitionError], list[PartitionReference]]]
 
 
 class Control:
@@ -123,7 +126,9 @@ class Control:
                 pause = next(work)
             except StopIteration as end:
                 self._work = None
-                self._outbox.answer_control(session_id, ControlResponse(sequence, ErrorCode.NONE, end.value))
+                errors, without_room = end.value
+                response = ControlResponse(sequence, ErrorCode.NONE, errors, without_room=without_room)
+                self._outbox.answer_control(session_id, response)
                 continue
             self._is_disk_busy = pause is Pause.DISK_BUSY
             if self._is_disk_busy:
@@ -158,6 +163,7 @@ class Control:
             self._replicas.without_disk.clear()
             self._stop_strays(command)
         errors: list[PartitionError] = []
+        without_room: list[PartitionReference] = []
         for topic in command.topics:
             config = self._settings.topic_config(topic.configs)
             for state in topic.partitions:
@@ -167,7 +173,12 @@ class Control:
                     error = yield from self._apply(topic, state, config)
                 if error:
                     errors.append(PartitionError(topic.topic_id, state.partition, error))
-        return errors
+                elif self._lacks_room((topic.topic_id, state.partition)):
+                    without_room.append(PartitionReference(topic.topic_id, state.partition))
+        return errors, without_room
+
+    def _lacks_room(self, key: PartitionKey) -> bool:
+        return self._directories.directory_of(self._replicas.by_key[key].log).no_room is not None
 
     def _stop_strays(self, command: LeaderAndIsr) -> None:
         """KIP-516: what a full command does not name is not ours any more."""

@@ -40,6 +40,7 @@ from services.logstore.core.storage.effects import (
     SwapEffect,
     TakeBackEffect,
     TruncateEffect,
+    VolumeFlushEffect,
     WriteEffect,
 )
 from services.logstore.core.storage.log import PartitionLog
@@ -104,6 +105,9 @@ class DiskOutcomes:
             case FlushEffect():
                 self._housekeeping.on_flushed(effect)
                 self._appends.on_flushed(effect.log)
+            case VolumeFlushEffect():
+                for flush in effect.flushes:
+                    self.on_done(flush, data)
             case ReplaceEffect():
                 self._checkpoints.on_replaced(effect)
                 self._replication.following.go_on_cutting()
@@ -147,6 +151,9 @@ class DiskOutcomes:
             case WriteEffect() | FlushEffect() | RetireEffect() | SwapEffect() | TakeBackEffect() | TruncateEffect():
                 if effect in effect.log.unreported:
                     effect.log.unreported.remove(effect)
+            case VolumeFlushEffect():
+                for flush in effect.flushes:
+                    self._forget(flush)
             case _:
                 pass
 
@@ -175,7 +182,7 @@ class DiskOutcomes:
             case SpaceEffect():
                 effect.is_done = effect.has_failed = True
                 self._replicas.disk_failures.append((effect.log_directory, error))
-            case DeleteFilesEffect() | ProbeEffect():
+            case DeleteFilesEffect() | ProbeEffect() | VolumeFlushEffect():
                 self._replicas.disk_failures.append((effect.log_directory, error))
             case DeleteDirectoryEffect():
                 self._replicas.disk_failures.append((effect.path.rpartition("/")[0], error))

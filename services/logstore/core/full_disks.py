@@ -24,6 +24,7 @@ from services.logstore.core.storage.effects import (
     StorageEffect,
     TakeBackEffect,
     TruncateEffect,
+    VolumeFlushEffect,
     WriteEffect,
 )
 from services.logstore.core.storage.log import PartitionLog
@@ -77,6 +78,9 @@ class FullDisks:
                     return True
                 self._undo(effect, error)
                 self.ran_out(self._directories.directory_of(effect.log).path, error)
+            case VolumeFlushEffect():
+                for flush in effect.flushes:
+                    self.on_failed(flush, error)
             case ReplaceEffect():
                 self._checkpoints.on_failed(effect)
                 self.ran_out(effect.replacement.path.rpartition("/")[0], error)

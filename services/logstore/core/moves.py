@@ -205,6 +205,9 @@ class Moves:
         self._outbox.add_effect(MovedEffect(log, source.path, f"{path}/{MOVED_FROM}"))
         if source.no_room is not None and target.no_room is None:
             log.room.accept()
+        if source.no_room is not None or target.no_room is not None:
+            # It says nothing new of the directories, and has the controller ask where the partition lies.
+            self._outbox.report_room(target.path, target.no_room)
         self._release(log)
 
     def _release(self, log: PartitionLog) -> None:

@@ -34,7 +34,9 @@ class Outgoing:
     closes: list[tuple[int, str]] = field(default_factory=list)
     offline: list[tuple[str, DiskError]] = field(default_factory=list)
     room: list[tuple[str, DiskError | None]] = field(default_factory=list)
-    """Log directories that have run out of room, and those (None) that have room again."""
+    """Log directories that have run out of room, and those (None) that have room again, or may have for a partition
+    that has moved between two: the controller has to ask again.
+    """
     cleaner: list[CleanerCommand] = field(default_factory=list)
     passes: list[PassReport] = field(default_factory=list)
     replication: ReplicationOutgoing = field(default_factory=ReplicationOutgoing)

@@ -104,7 +104,7 @@ class Partition:
         self.partition_epoch = state.partition_epoch
         self.replicas = state.replicas
         self.leader_recovering = state.leader_recovering
-        self.isr.commit(state.in_sync_replicas)
+        self._commit_members(state.in_sync_replicas)
         self.leading = self.online and state.leader == self.node_id
         self._follow_assignment(state, now_ms, new_epoch=new_epoch)
         if self.leading:
@@ -197,7 +197,18 @@ class Partition:
         """What this leader has asked for holds, or what the controller has decided instead."""
         self.partition_epoch = partition_epoch
         self.leader_recovering = False
+        self._commit_members(members)
+
+    def _commit_members(self, members: Sequence[int]) -> None:
+        for node_id in {*self.isr.committed, *members} & self.followers.keys():
+            self.followers[node_id].is_turned_away = node_id not in members
         self.isr.commit(members)
+
+    def turn_away(self, members: Sequence[int]) -> None:
+        """The controller has refused this ISR: one of those who would have joined may not."""
+        for node_id in members:
+            if node_id in self.followers and node_id not in self.isr.committed:
+                self.followers[node_id].is_turned_away = True
 
     def low_watermark(self, live: Container[int]) -> int:
         """Before it no live replica has records, as far as this leader knows."""
@@ -210,7 +221,8 @@ class Partition:
         """HW = min log end offset over the maximal ISR; never back, nor forward under the minimum ISR. True: it moved.
 
         A follower that is caught up and may join is waited for too: were the watermark to go past it, it would have to
-        catch up with a moving mark to get in (Kafka's `maybeIncrementLeaderHW`).
+        catch up with a moving mark to get in (Kafka's `maybeIncrementLeaderHW`). Not for one whom the controller has
+        turned away, which may be unable to write.
         """
         candidate = self.log.log_end_offset
         if candidate <= self.high_watermark or not self.in_sync_replicas_at_minimum:
@@ -219,7 +231,7 @@ class Partition:
         for node_id, follower in self.followers.items():
             if follower.log_end_offset < candidate and (
                 node_id in members
-                or (follower.may_join and follower.is_caught_up(self.log.log_end_offset, lag_ms_max, now_ms))
+                or (follower.is_awaited and follower.is_caught_up(self.log.log_end_offset, lag_ms_max, now_ms))
             ):
                 candidate = follower.log_end_offset
         if candidate <= self.high_watermark:

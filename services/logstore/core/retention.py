@@ -97,6 +97,12 @@ class Retention:
         self._moved(partition)
         self._checkpoints.log_start_moved(partition.log)
 
+    def log_start_followed(self, partition: Partition) -> None:
+        """By what the leader says. Without room the files go as soon as they would at the leader itself."""
+        self.log_start_moved(partition)
+        if partition.log.room.error is not None:
+            self.check_soon(partition)
+
     def go_on(self, log: PartitionLog) -> None:
         """Rename what is left to rename, as soon as no flush is under way."""
         if log in self._to_flush:

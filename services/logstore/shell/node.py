@@ -74,6 +74,7 @@ class LogstoreNode:
         )
         self._offline_log_dirs: dict[str, str] = {}
         self._full_log_dirs: dict[str, str] = {}
+        self._room_changes = 0
         self._may_lack_records = False
         self._log_dirs_changed = asyncio.Event()
         self._stop_loading = threading.Event()
@@ -92,7 +93,7 @@ class LogstoreNode:
         try:
             await asyncio.wait([life, stop], return_when=asyncio.FIRST_COMPLETED)
             if not life.done() and self._registration is not None and self._requests is not None:
-                begin_write_back(self._settings.log_dirs)
+                begin_write_back(self._disk, self._settings.log_dirs)
                 await self._requests.hand_over(self._settings.node_id, self._registration.epoch)
         finally:
             stop.cancel()
@@ -227,6 +228,7 @@ class LogstoreNode:
                 self._boot_id,
                 dict(self._offline_log_dirs),
                 dict(self._full_log_dirs),
+                self._room_changes,
                 self._may_lack_records,
             )
 
@@ -266,6 +268,7 @@ class LogstoreNode:
                 self._full_log_dirs.pop(path, None)
             else:
                 self._full_log_dirs[path] = str(lack)
+            self._room_changes += 1
             self._log_dirs_changed.set()
         for command in outgoing.cleaner:
             assert self._cleaner is not None, "it is there before the loop takes a turn"
@@ -307,7 +310,7 @@ class LogstoreNode:
         self._loop.wake()
 
     async def _report_log_dirs(self, registration: Registration) -> None:
-        """The registration names the directories that are offline or full: the controller makes problems of them."""
+        """The registration names the directories that are offline or full: the controller asks what lies there."""
         while True:
             await self._log_dirs_changed.wait()
             self._log_dirs_changed.clear()

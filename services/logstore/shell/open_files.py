@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import islice
 
 from barnabas.ports.disk import Buffer, DiskFile
@@ -90,8 +91,9 @@ class OpenFiles:
                 return
             self._files.move_to_end(path)
 
-    def close_unused(self) -> None:
-        """Let go of everything that may be closed; where nothing may, some files are flushed first. Raises OSError.
+    def close_unused(self, flush: Callable[[PosixFile], None]) -> None:
+        """Let go of everything that may be closed; where nothing may, some files are flushed first. Raises what that
+        does.
 
         Ten thousand partitions that are written to and, as is Kafka's default, never flushed would reach any limit.
         """
@@ -99,8 +101,7 @@ class OpenFiles:
             closable = [path for path, file in self._files.items() if not file.is_unflushed]
             oldest = [] if closable else list(islice(self._files.values(), FLUSHED_AT_ONCE))
         for file in oldest:
-            self.flushing(file)
-            os.fdatasync(file.descriptor)
+            flush(file)
         with self._lock:
             for path in [*closable, *(file.path for file in oldest)]:
                 kept = self._files.get(path)
@@ -130,6 +131,10 @@ class OpenFiles:
         """The content of `file` is about to change."""
         assert isinstance(file, PosixFile)
         file.is_unflushed = True
+        self.emptying(file)
+
+    def emptying(self, file: DiskFile) -> None:
+        """The content of `file` is about to go: no page of it is left that could fail to be written back."""
         if file.path in self._mappings:
             with self._lock:
                 self._mappings.pop(file.path, None)

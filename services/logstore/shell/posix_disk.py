@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from barnabas.ports.disk import Buffer, DirectoryEntry, DiskError, DiskErrorKind, DiskFile
 from services.logstore.shell.open_files import FILES_MAX, OpenFiles, PosixFile
+from services.logstore.shell.volumes import Volumes
 
 # What one pwritev takes; Linux has had this limit for ever.
 BUFFERS_PER_WRITE_MAX = 1024
@@ -34,6 +35,7 @@ class PosixDisk:
     def __init__(self, files_max: int = FILES_MAX) -> None:
         """`files_max` files are kept open for their next use; see `open_files`."""
         self._files = OpenFiles(files_max)
+        self._volumes = Volumes()
 
     def open(self, path: str, *, create: bool = False) -> PosixFile:
         file = self._files.get(path)
@@ -44,7 +46,7 @@ class PosixDisk:
         with _named("open", path):
             if len(self._files) >= _files_limit() * 3 // 4:
                 # Sockets, directories and mappings need descriptors too.
-                self._files.close_unused()
+                self._files.close_unused(self.flush)
             return self._files.keep(PosixFile(path, self._open(path, flags)), names_changed)
 
     def _open(self, path: str, flags: int) -> int:
@@ -53,7 +55,7 @@ class PosixDisk:
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE):
                 raise
-            self._files.close_unused()
+            self._files.close_unused(self.flush)
             return os.open(path, flags, 0o644)
 
     def size(self, file: DiskFile) -> int:
@@ -96,7 +98,10 @@ class PosixDisk:
             raise disk_error(error, "write", file.path) from error
 
     def truncate(self, file: DiskFile, byte_count: int) -> None:
-        self._files.changing(file)
+        if byte_count:
+            self._files.changing(file)
+        else:
+            self._files.emptying(file)
         with _named("truncate", file.path):
             os.ftruncate(_descriptor(file), byte_count)
 
@@ -114,6 +119,18 @@ class PosixDisk:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+    def watch_volume(self, path: str) -> None:
+        with _named("watch", path):
+            self._volumes.watch(path)
+
+    def is_one_volume(self, path: str, directories: Sequence[str]) -> bool:
+        with _named("watch", path):
+            return self._volumes.is_one(path, directories)
+
+    def flush_volume(self, path: str) -> None:
+        with _named("flush volume", path):
+            self._volumes.flush(path)
 
     def read_file(self, path: str) -> bytes:
         file = self.open(path)

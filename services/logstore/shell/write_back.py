@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import threading
 from collections.abc import Sequence
 
+from barnabas.ports.disk import Disk, DiskError
 
-def begin_write_back(log_dirs: Sequence[str]) -> threading.Thread:
-    """Have the kernel write everything that it holds of the directories' file systems, in the background.
 
-    Leadership is handed over meanwhile. Thousands of logs are flushed one by one afterwards, which is what makes them
-    durable and what tells of errors; most of them have little left to write by then (half the time, at 3,000 logs).
+def begin_write_back(disk: Disk, log_dirs: Sequence[str]) -> threading.Thread:
+    """Have the kernel write everything that it holds of the directories' volumes, in the background.
+
+    Leadership is handed over meanwhile. Most logs have little left to write when they are flushed afterwards, which is
+    what makes them durable, and tells of errors: of those that are met here too.
     """
-    thread = threading.Thread(target=_write_back, args=(log_dirs,), name="write-back", daemon=True)
+    thread = threading.Thread(target=_write_back, args=(disk, log_dirs), name="write-back", daemon=True)
     thread.start()
     return thread
 
 
-def _write_back(log_dirs: Sequence[str]) -> None:
-    libc = ctypes.CDLL(None)
+def _write_back(disk: Disk, log_dirs: Sequence[str]) -> None:
     for path in log_dirs:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            continue  # A directory that is gone has nothing to write.
-        try:
-            libc.syncfs(descriptor)
-        finally:
-            os.close(descriptor)
+            if disk.is_one_volume(path, []):
+                disk.flush_volume(path)
+        except DiskError:
+            continue

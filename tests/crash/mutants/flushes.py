@@ -6,21 +6,22 @@ from typing import Any
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from services.logstore.core.appends import Appends
-from services.logstore.core.storage import effects
-from services.logstore.core.storage.effects import FlushEffect
+from services.logstore.core.storage import effects, flushing
+from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_flushes import LogFlushes
 from services.logstore.core.storage.segment import Segment
 from tests.crash import life
 from tests.crash.mutants.planting import Plant, replace
+from tests.sim.disk_model import DiskModel
 
 
 def flush_does_nothing() -> None:
-    replace(effects, "_flush", lambda disk, effect: None)
+    replace(effects, "flush", lambda disk, effect: None)
 
 
 def failed_flush_is_retried() -> None:
-    original = effects._flush
+    original = flushing.flush
 
     def flush(disk: Any, effect: FlushEffect) -> None:
         try:
@@ -28,7 +29,35 @@ def failed_flush_is_retried() -> None:
         except DiskError:
             original(disk, effect)
 
-    replace(effects, "_flush", flush)
+    replace(effects, "flush", flush)
+
+
+def volumes_are_not_flushed() -> None:
+    replace(DiskModel, "flush_volume", lambda self, path: None)
+
+
+def failed_flush_of_a_volume_is_retried() -> None:
+    original = flushing.flush_together
+
+    def flush_together(disk: Any, effect: VolumeFlushEffect) -> None:
+        try:
+            original(disk, effect)
+        except DiskError:
+            original(disk, effect)
+
+    replace(effects, "flush_together", flush_together)
+
+
+def checkpoints_of_a_volume_get_their_names_at_once() -> None:
+    original = flushing._write_new
+
+    def write_new(disk: Any, path: str, content: bytes) -> None:
+        original(disk, path, content)
+        if path.endswith(flushing.NEW_SUFFIX):
+            disk.rename(path, path.removesuffix(flushing.NEW_SUFFIX))
+            original(disk, path, content)
+
+    replace(flushing, "_write_new", write_new)
 
 
 def closed_segments_are_not_flushed() -> None:
@@ -93,6 +122,9 @@ def lack_of_room_is_overlooked() -> None:
 PLANTS: tuple[Plant, ...] = (
     flush_does_nothing,
     failed_flush_is_retried,
+    volumes_are_not_flushed,
+    failed_flush_of_a_volume_is_retried,
+    checkpoints_of_a_volume_get_their_names_at_once,
     closed_segments_are_not_flushed,
     flush_is_not_waited_for,
     recovery_point_is_ahead,

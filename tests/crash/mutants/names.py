@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from services.logstore.core.storage import log_directory
-from services.logstore.core.storage.effects import FlushEffect
+from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.log_flushes import LogFlushes
@@ -34,8 +34,9 @@ def marker_is_written_whatever_is_durable() -> None:
     original = LogDirectory.closing_flushes
 
     def closing_flushes(self: LogDirectory) -> list[FlushEffect]:
-        for flush in original(self):
-            flush.log.on_flushed(flush)
+        for effect in original(self):
+            for flush in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
+                flush.log.on_flushed(flush)
         return []
 
     replace(LogDirectory, "closing_flushes", closing_flushes)
@@ -72,7 +73,7 @@ def log_directory_has_no_name() -> None:
         if not disk.exists(path):
             disk.make_directory(path)
 
-    replace(log_directory, "_make_durably", make_durably)
+    replace(log_directory, "make_durably", make_durably)
 
 
 def names_in_a_log_are_not_flushed() -> None:

@@ -28,6 +28,7 @@ def full_disk(stage: Stage) -> None:
     filler = stage.cluster.small_disk / "filler"
     with stage.injected("the disk of one directory of logstore-0 is full"):
         _fill(filler)
+        _wait_for_others(stage)
         stage.hold(_FULL_SECONDS)
         filler.unlink()
         stage.hold(1.0)
@@ -41,6 +42,7 @@ def full_disk_that_empties(stage: Stage) -> None:
     filler = stage.cluster.small_disk / "filler"
     with stage.injected("the disk of one directory of logstore-0 is full for a while"):
         _fill(filler)
+        _wait_for_others(stage)
         stage.hold(_FULL_SECONDS)
         filler.unlink()
 
@@ -132,11 +134,18 @@ def _fill(path: Path) -> None:
                 continue
 
 
+def _wait_for_others(stage: Stage) -> None:
+    """Until logstore-0 leads nothing that lies on its small disk."""
+    assert stage.cluster.small_disk is not None
+    directories = [stage.cluster.small_disk]
+    stage.wait_until(lambda: _still_relied_on(stage, LOGSTORES[0], directories), NOTICED_SECONDS_MAX)
+
+
 def _still_relied_on(stage: Stage, victim: str, directories: list[Path]) -> str | None:
     """A partition in one of the directories that the victim still leads; None when there is none."""
     for partition, leader in stage.leaders().items():
         if leader == victim and any((each / f"{stage.topic}-{partition}").exists() for each in directories):
-            return f"{victim} still leads {stage.topic}-{partition} from a disk that failed"
+            return f"{victim} still leads {stage.topic}-{partition} from that disk"
     return None
 
 

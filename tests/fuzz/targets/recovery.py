@@ -16,15 +16,16 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import crc_is_valid, iterate_headers
+from services.logstore.core.storage.directory_identity import DirectoryRefusal
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_directory import DirectoryRefusal, LogDirectory
+from services.logstore.core.storage.log_directory import LogDirectory
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 from tests.fuzz.targets.checkpoints import with_snapshot_crc
 from tests.fuzz.targets.records import random_batch
 from tests.sim.disk_model import DiskModel
-from tests.unit.logstore.storage.support import WALL_MS, batch, lookup, read, settle
+from tests.unit.logstore.storage.support import WALL_MS, batch, flush_all, lookup, read, settle
 
 PATH: Final = "/data"
 PARTITION: Final = "t-0"
@@ -169,9 +170,7 @@ def build(random: Random) -> bytes:
             settle(disk, log)
     settle(disk, log)
     if random.random() < 0.4:
-        for flush in directory.closing_flushes():
-            execute(disk, flush)
-            log.on_flushed(flush)
+        flush_all(disk, directory)
         directory.shut_down({("t", 0): log.log_end_offset}, 1)
     else:
         execute(disk, directory.checkpoint_recovery_points())

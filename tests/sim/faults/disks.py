@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.sim.faults.swarm import Faults
 
 RESTART_US_MAX = 4 * SECOND
+# Bytes of a batch's header.
+UNPROTECTED = (*range(8), *range(12, 16))
 # Names of files that a log can do without, though it may cost a scan.
 EXPENDABLE = ("-checkpoint", ".index", ".timeindex", ".snapshot")
 
@@ -175,16 +177,16 @@ def bit_flip(faults: Faults) -> None:
             node.kill()
             cluster.promises.power_lost(node)
             position += faults.random.randrange(length)
-            if position < disk.size(disk.open(path)) and not _is_in_an_epoch(disk.peek(path), position):
+            if position < disk.size(disk.open(path)) and not _is_unprotected(disk.peek(path), position):
                 disk.flip_bit(path, position, faults.random.randrange(8))
                 faults.hit(Fault.BIT_FLIP)
             faults.restart_later(node, RESTART_US_MAX)
 
 
-def _is_in_an_epoch(data: bytes, position: int) -> bool:
-    """No checksum covers a batch's leader epoch (Kafka's format), and nothing else tells: nobody could see that."""
+def _is_unprotected(data: bytes, position: int) -> bool:
+    """No checksum covers a batch's base offset and leader epoch (Kafka's format): another one may look as good."""
     try:
-        return any(start + 12 <= position < start + 16 for start, header in iterate_headers(data))
+        return any(position - start in UNPROTECTED for start, header in iterate_headers(data))
     except MalformedFrame:
         return False  # What is behind garbage is dropped as a whole.
 

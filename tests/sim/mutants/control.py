@@ -9,8 +9,8 @@ from barnabas.cluster.messages import ControlRequest, PartitionMetadata, TopicMe
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.control import Control
-from services.logstore.core.partition import LeadershipChange, Partition
-from tests.sim.mutants.planting import LATE_COMMANDS, LEADERS, TWO_CONTROLLERS, Mutants, replace_in
+from services.logstore.core.partition import Partition
+from tests.sim.mutants.planting import LEADERS, TWO_CONTROLLERS, Mutants, replace_in
 
 CONTROL = Mutants("control")
 
@@ -34,18 +34,6 @@ def stale_broker_epoch_is_accepted() -> None:
         original(self, session_id, replace(request, broker_epoch=self._replicas.broker_epoch), now_ms)
 
     replace_in(Control, "_begin", begin)
-
-
-@CONTROL.breaks("11", LATE_COMMANDS)
-def older_epochs_are_accepted() -> None:
-    original = Partition.apply
-
-    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        if state.leader_epoch == self.leader_epoch and state.partition_epoch < self.partition_epoch:
-            self.partition_epoch = state.partition_epoch - 1
-        return original(self, state, lag_ms_max, now_ms)
-
-    replace_in(Partition, "apply", apply)
 
 
 @CONTROL.breaks("13")

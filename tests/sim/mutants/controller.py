@@ -86,18 +86,6 @@ def elected_from_outside_the_isr() -> None:
 
 
 @CONTROLLER.breaks("14", LEADERS)
-def elected_though_it_is_dead() -> None:
-    original = partition_changes._with_any_leader
-
-    def elect(partition: PartitionRecord, live: Liveness, rules: TopicRules, *, unclean: bool) -> PartitionRecord:
-        del live
-        everybody = Liveness(dict.fromkeys(partition.replicas, 1))
-        return original(partition, everybody, rules, unclean=unclean)
-
-    replace_in(partition_changes, "_with_any_leader", elect)
-
-
-@CONTROLLER.breaks("14", LEADERS)
 def always_elected_unclean() -> None:
     original = partition_changes.after_liveness
 

@@ -11,9 +11,13 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.replication.follower_progress import FollowerProgress
 from services.logstore.core.replication.in_sync_replicas import InSyncReplicas, PendingIsr
 from services.logstore.core.replication.isr_changes import IsrChanges
-from tests.sim.mutants.planting import CONTROLLERS, FOLLOWERS, LEADERS, Mutants, replace_in
+from tests.sim.faults import Fault
+from tests.sim.mutants.planting import FOLLOWERS, LEADERS, Mutants, replace_in
 
 IN_SYNC = Mutants("in-sync replicas")
+
+# A follower comes back, and the controller goes when it has written so and not said so.
+LOST_ANSWERS = [Fault.CRASH_BETWEEN_TXNS, Fault.KILL_CONTROLLER, Fault.KILL_LOGSTORE, Fault.RESET]
 
 
 @IN_SYNC.breaks("3", FOLLOWERS)
@@ -78,7 +82,7 @@ def shrink_takes_effect_at_once() -> None:
     replace_in(InSyncReplicas, "maximal", property(maximal))
 
 
-@IN_SYNC.breaks("5", CONTROLLERS)
+@IN_SYNC.breaks("5", LOST_ANSWERS)
 def a_lost_answer_reverts_the_change() -> None:
     original = IsrChanges.on_answer
 
@@ -116,7 +120,7 @@ def minimum_isr_is_not_looked_at_before_the_append() -> None:
     replace_in(Partition, "check_append", check_append)
 
 
-@IN_SYNC.breaks("7", LEADERS)
+@IN_SYNC.breaks("7", [Fault.SLOW_DISK, Fault.LEASE_ENDS_EARLY, Fault.TERMINATE_LOGSTORE, Fault.ISOLATE])
 def leader_change_leaves_appends_waiting() -> None:
     """What is not written when the epoch ends is answered when it is."""
     replace_in(Appends, "fail_pending", lambda self, partition, error: None)

@@ -63,8 +63,6 @@ TWO_CONTROLLERS = [
     Fault.ISOLATE,
     Fault.KILL_LOGSTORE,
 ]
-# What is said on one connection arrives after what was said later on another one.
-LATE_COMMANDS = [Fault.JITTER, Fault.LOSS, Fault.SLOW_LINK, Fault.KILL_LOGSTORE, Fault.CUT_ONE_WAY]
 
 
 @dataclass(slots=True, frozen=True)

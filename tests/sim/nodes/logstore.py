@@ -25,6 +25,7 @@ from services.logstore.core.storage.effects import (
     FlushEffect,
     StorageEffect,
     TruncateEffect,
+    VolumeFlushEffect,
     WriteEffect,
     execute,
 )
@@ -127,7 +128,9 @@ class LogstoreNode(Process):
         self.opened(self)
         self.network.listen(f"{self.name}:control", self, self._accept_control)
         self._tick()
-        Registrar(
+        self._full_log_dirs: dict[str, str] = {}
+        self._room_changes = 0
+        self._registrar = Registrar(
             self.etcd,
             Role.LOGSTORE,
             str(self.node_id),
@@ -138,6 +141,8 @@ class LogstoreNode(Process):
                 f"{self.name}:data",
                 f"{self.name}:control",
                 boot_id=f"boot-{self._boots}",
+                full_log_dirs=dict(self._full_log_dirs),
+                room_changes=self._room_changes,
                 may_lack_records=directory.may_lack_records,
             ),
             on_registered=self._registered,
@@ -283,6 +288,10 @@ class LogstoreNode(Process):
             end = self._ends.get(stream_id)
             if end is not None:
                 end.send(message)
+        for path, lack in outgoing.room:
+            self._full_log_dirs = {} if lack is None else {path: str(lack)}
+            self._room_changes += 1
+            self._registrar.update()
         self._replicate(outgoing.replication)
         for problem in outgoing.coordination_problems:
             self.scheduler.note(f"{self.name} can't coordinate: {problem}")
@@ -391,6 +400,9 @@ class LogstoreNode(Process):
                 partition = self._partition_of(log)
                 if partition is not None:
                     self._disk_watcher.flushed(self, partition, upto_offset)
+            case VolumeFlushEffect(flushes=flushes):
+                for each in flushes:
+                    self._note(each, None)
             case TruncateEffect(log=log, opened=opened):
                 partition = self._partition_of(log)
                 if partition is not None and opened is not None:

@@ -15,6 +15,7 @@ from barnabas.channel.messages import (
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ControlRequest
 from services.logstore.core.replication.outbox import LeaderLink
+from tests.sim.fencing import ReplicationFence
 from tests.sim.links import Link
 from tests.sim.protocols import REPLICATE
 
@@ -40,7 +41,11 @@ class LeaderStream(Link):
 
     def _say(self, response: ReplicateResponse) -> None:
         assert self._node.core is not None
-        self._node.core.on_leader_response(self.wanted.leader.node_id, response)
+        leader_id, fence = self.wanted.leader.node_id, ReplicationFence(self._node.core)
+        if response.piece is not None:
+            fence.hearing(leader_id, response.piece)
+        self._node.core.on_leader_response(leader_id, response)
+        fence.heard()
         self._node.turn_soon()
 
     def _down(self, reason: str) -> None:
@@ -69,7 +74,11 @@ class DataStream:
         assert core is not None
         match message:
             case ReplicateRequest():
+                fence = ReplicationFence(core)
+                if message.fetch is not None:
+                    fence.fetching(self._stream_id, message.fetch)
                 core.on_replicate(self._stream_id, message)
+                fence.fetched()
             case ExchangeRequest():
                 core.on_exchange(self._stream_id, message)
             case ReadRequest():

@@ -39,12 +39,38 @@ class Registrar:
         self._on_registered = on_registered
         self._on_renewed = on_renewed
         self._lease = 0
+        self._is_updating = False
         self._register()
 
     def _register(self) -> None:
         """As another incarnation each time."""
-        self._value = encode_registration(self._describe(self._process.scheduler.random.randbytes(16).hex()))
+        self._incarnation = self._process.scheduler.random.randbytes(16).hex()
+        self._value = encode_registration(self._describe(self._incarnation))
         self._try()
+
+    def update(self) -> None:
+        """`describe` has something new to say of this incarnation: until that is registered."""
+        if not self._is_updating:
+            self._is_updating = True
+            self._look()
+
+    def _look(self) -> None:
+        self._etcd.get(self._key, self._say)
+
+    def _look_again(self) -> None:
+        self._process.after(POLL_US, "tries to say it again", self._look)
+
+    def _say(self, result: TxnResult) -> None:
+        found = result.reads[0][0] if result.reads[0] else None
+        if found is None or found.lease != self._lease:
+            self._look_again()
+            return
+        value = encode_registration(self._describe(self._incarnation))
+        if found.value == value:
+            self._is_updating = False
+            return
+        put = Txn((modified_at(self._key, found.mod_revision),), (Put(self._key, value, found.lease),))
+        self._etcd.txn(put, lambda result: self._look(), self._look_again, lambda reason: self._look_again())
 
     def _try(self) -> None:
         self._etcd.get(self._key, self._make_room)

@@ -39,9 +39,10 @@ from barnabas.cluster.messages import (
     NewTopic,
     PartitionError,
     PartitionMetadata,
+    PartitionReference,
     TopicReference,
 )
-from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, Get, Put, Snapshot, Txn, WatchBatch
+from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, Get, KeyValue, Put, Snapshot, Txn, WatchBatch
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.controller import Controller
 from services.controller.core.effects import (
@@ -84,13 +85,15 @@ class FakeLogstore:
         self.error_code = ErrorCode.NONE
         # Lay in a log directory that has failed, or in one that has no room for them.
         self.without_disk: set[tuple[bytes, int]] = set()
+        # Lie in a log directory that is full.
+        self.without_room: set[tuple[bytes, int]] = set()
         # Of which it knows a later leader epoch than it is told.
         self.ahead: set[tuple[bytes, int]] = set()
 
     def answer(self, request: ControlRequest) -> ControlResponse:
         """With the errors of the partitions that a LeaderAndIsr names."""
         topics = [] if request.leader_and_isr is None else request.leader_and_isr.topics
-        failed = []
+        failed, without_room = [], []
         for topic in topics:
             for partition in topic.partitions:
                 key = (topic.topic_id, partition.partition)
@@ -98,7 +101,9 @@ class FakeLogstore:
                     failed.append(PartitionError(*key, ErrorCode.KAFKA_STORAGE_ERROR))
                 elif key in self.ahead:
                     failed.append(PartitionError(*key, ErrorCode.STALE_CONTROLLER_EPOCH))
-        return ControlResponse(request.sequence, self.error_code, failed)
+                elif key in self.without_room:
+                    without_room.append(PartitionReference(*key))
+        return ControlResponse(request.sequence, self.error_code, failed, without_room=without_room)
 
     def take(self, request: ControlRequest) -> None:
         self.requests.append(request)
@@ -283,12 +288,27 @@ class Cluster:
         """One of its log directories goes offline, and these lay in it; its registration says so, and stays."""
         logstore = self.logstores[node_id]
         logstore.without_disk.update(partitions)
+        found, registration = self._registration_of(node_id)
+        offline = {**registration.offline_log_dirs, f"/data{len(registration.offline_log_dirs)}": "EIO"}
+        self._register_again(found, replace(registration, offline_log_dirs=offline))
+
+    def fill_directory(self, node_id: int, *partitions: tuple[bytes, int]) -> None:
+        """Its log directory is full, with these partitions in it, and no others; none: it has room again."""
+        self.logstores[node_id].without_room = set(partitions)
+        found, registration = self._registration_of(node_id)
+        full = {"/data": "ENOSPC"} if partitions else {}
+        self._register_again(
+            found, replace(registration, full_log_dirs=full, room_changes=registration.room_changes + 1)
+        )
+
+    def _registration_of(self, node_id: int) -> tuple[KeyValue, LogstoreRegistration]:
         (found,) = self.etcd.get(Get(KEYS.registration(Role.LOGSTORE, str(node_id))))
         registration = decode_registration(Role.LOGSTORE, found.value)
         assert isinstance(registration, LogstoreRegistration)
-        offline = {**registration.offline_log_dirs, f"/data{len(registration.offline_log_dirs)}": "EIO"}
-        failed = replace(registration, offline_log_dirs=offline)
-        self._certain(Txn((), (Put(found.key, encode_registration(failed), found.lease),)))
+        return found, registration
+
+    def _register_again(self, found: KeyValue, registration: LogstoreRegistration) -> None:
+        self._certain(Txn((), (Put(found.key, encode_registration(registration), found.lease),)))
 
     def gateway(self, controller: ControllerNode, gateway_id: str = "gateway-0") -> int:
         self.register(Role.GATEWAY, gateway_id, GatewayRegistration(gateway_id, "i", {"PLAINTEXT": "gateway:9092"}))

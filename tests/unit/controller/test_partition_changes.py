@@ -27,9 +27,16 @@ MIN_2 = TopicRules(min_insync_replicas=2)
 UNCLEAN = TopicRules(unclean_election=True)
 
 
-def live(*node_ids: int, stopping: tuple[int, ...] = (), suspect: tuple[int, ...] = (), life: int = 0) -> Liveness:
+def live(
+    *node_ids: int,
+    stopping: tuple[int, ...] = (),
+    suspect: tuple[int, ...] = (),
+    full: tuple[int, ...] = (),
+    life: int = 0,
+) -> Liveness:
     """Node n is registered at 100 × n + life."""
-    return Liveness({each: 100 * each + life for each in node_ids}, frozenset(stopping), frozenset(suspect))
+    epochs = {each: 100 * each + life for each in node_ids}
+    return Liveness(epochs, frozenset(stopping), frozenset(suspect), full=frozenset(full))
 
 
 def partition(
@@ -113,6 +120,43 @@ def test_a_leader_that_has_restarted_leads_again_in_another_epoch_where_it_is_al
     changed = after_liveness(partition(1), live(1, 2, life=1), RULES)
     assert seen(changed) == (1, 8, (1,), ())
     assert changed.leader_broker_epoch == 101
+
+
+def test_a_full_leader_makes_way_for_one_with_room_and_leaves_the_isr_at_once() -> None:
+    changed = after_liveness(partition(1, 2, 3), live(1, 2, 3, full=(1,)), RULES)
+    assert seen(changed) == (2, 8, (2, 3), ())
+    assert seen(after_liveness(partition(1, 2, 3), live(1, 2, 3, full=(1, 2)), RULES)) == (3, 8, (3,), ())
+
+
+def test_a_full_follower_leaves_the_isr_at_once() -> None:
+    assert seen(after_liveness(partition(1, 2, 3), live(1, 2, 3, full=(3,)), RULES)) == (1, 7, (1, 2), ())
+
+
+def test_where_nobody_in_sync_has_room_all_stays_as_it_is() -> None:
+    record = partition(1, 2)
+    assert after_liveness(record, live(1, 2, 3, full=(1, 2)), RULES) is record
+    assert after_liveness(record, live(1, 2, 3, full=(1, 2, 3)), UNCLEAN) is record
+    assert after_liveness(record, live(1, 2, stopping=(2,), full=(1,)), RULES).leader == 1
+    alone = partition(1, replicas=(1,))
+    assert after_liveness(alone, live(1, full=(1,)), RULES) is alone
+
+
+def test_a_full_replica_leads_where_all_with_room_are_gone() -> None:
+    assert seen(after_liveness(partition(1, 2), live(2, 3, full=(2,)), RULES)) == (2, 8, (2,), ())
+
+
+def test_under_the_minimum_a_full_replica_is_eligible_still_after_those_with_room() -> None:
+    changed = after_liveness(partition(1, 2), live(1, 2, 3, full=(1,)), MIN_2)
+    assert seen(changed) == (2, 8, (2,), (1,))
+    assert seen(after_liveness(changed, live(1, 3, full=(1,)), MIN_2)) == (1, 9, (1,), (2,))
+    both = partition(3, eligible=(1, 2))
+    assert seen(after_liveness(both, live(1, 2, full=(1,)), MIN_2)) == (2, 8, (2,), (1, 3))
+
+
+def test_a_full_replica_is_not_preferred() -> None:
+    record = partition(1, 2, leader=2)
+    assert led_by_preferred(record, live(1, 2, full=(1,))) is None
+    assert seen(led_by_preferred(record, live(1, 2))) == (1, 8, (1, 2), ())
 
 
 def test_the_last_member_stays_leaderless_until_it_is_back() -> None:
@@ -292,7 +336,7 @@ def test_a_leader_that_is_a_target_goes_on_leading() -> None:
     assert begun is not None
     done = with_isr(begun, [1, 2, 3, 4], EVERYBODY, RULES, recovered=False)
     assert moved(done) == ((4, 1), (), ())
-    assert seen(done) == (1, 7, (4, 1), ())
+    assert seen(done) == (1, 8, (4, 1), ())
 
 
 def test_fewer_replicas_or_another_order_is_done_at_once() -> None:
@@ -323,7 +367,7 @@ def test_a_cancelled_move_brings_back_what_was() -> None:
     with_4 = with_isr(begun, [1, 2, 3, 4], EVERYBODY, RULES, recovered=False)
     cancelled = reassignment_cancelled(with_4, EVERYBODY, RULES)
     assert moved(cancelled) == ((1, 2, 3), (), ())
-    assert seen(cancelled) == (1, 7, (1, 2, 3), ())
+    assert seen(cancelled) == (1, 8, (1, 2, 3), ())
 
 
 def test_a_move_that_only_targets_can_lead_is_not_taken_back() -> None:
@@ -457,7 +501,8 @@ class World:
         assert not set(after.adding_replicas) & set(after.removing_replicas)
         assert after.partition_epoch == before.partition_epoch + 1
         has_another_leader = (leader, after.leader_broker_epoch) != (before.leader, before.leader_broker_epoch)
-        assert after.leader_epoch == before.leader_epoch + has_another_leader
+        has_lost_a_replica = not set(before.replicas) <= set(after.replicas)
+        assert after.leader_epoch == before.leader_epoch + (has_another_leader or has_lost_a_replica)
         assert leader == NO_LEADER or (leader in self.epochs and leader not in self.stopping | self.suspect)
         assert after.leader_broker_epoch == self.epochs.get(leader, NO_EPOCH) or not has_another_leader
 

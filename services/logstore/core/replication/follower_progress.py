@@ -33,6 +33,9 @@ class FollowerProgress:
     last_fetch_ms: int = NEVER_MS
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
     session: FetchSession = field(default_factory=lambda: FetchSession(-1))
+    is_turned_away: bool = False
+    """The controller has taken it out of the ISR, or has refused to take it in (its disk may be full), and it has not
+    come any further since: the watermark waits for it no longer than the ISR does."""
 
     def fetched(
         self, session: FetchSession, fetch_offset: int, log_start_offset: int, leader_log_end_offset: int, now_ms: int
@@ -46,6 +49,8 @@ class FollowerProgress:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif fetch_offset >= self.leader_end_at_last_fetch:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+        if fetch_offset > self.log_end_offset:
+            self.is_turned_away = False
         self.session = session
         self.log_end_offset = fetch_offset
         self.log_start_offset = log_start_offset
@@ -63,6 +68,10 @@ class FollowerProgress:
     @property
     def may_join(self) -> bool:
         return self.session.is_registered
+
+    @property
+    def is_awaited(self) -> bool:
+        return self.session.is_registered and not self.is_turned_away
 
     def is_caught_up(self, leader_log_end_offset: int, lag_ms_max: int, now_ms: int) -> bool:
         """At the leader's end, or there within the last `replica.lag.time.max.ms`."""

@@ -143,6 +143,8 @@ class Following:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > end_offset:
             # Everything that we have has been deleted at the leader.
             self._begin_cut(fetcher, followed, data.log_start_offset, begin_anew=True)
+            if followed.stage is Stage.BACKING_OFF:
+                self._hear(fetcher, followed)
         elif data.error_code:
             fetcher.back_off(followed, self.now_ms)
         elif data.diverging_end_offset >= 0:
@@ -175,6 +177,9 @@ class Following:
         problem = append_replicated(log, records, partition.leader_epoch, self.wall_ms)
         if isinstance(problem, ErrorCode):
             fetcher.back_off(followed, self.now_ms)
+            if partition.online:
+                # For lack of room, of which there is more where the log begins further on.
+                self._hear(fetcher, followed)
         elif problem is not None:
             self._fail(fetcher, followed, problem)
         else:

@@ -125,9 +125,9 @@ class IsrChanges:
             return
         for (partition, change), result in zip(asked, results, strict=True):
             if self._replicas.by_key.get(partition.key) is partition and partition.leader_epoch == change.leader_epoch:
-                self._decided(partition, result, now_ms)
+                self._decided(partition, change, result, now_ms)
 
-    def _decided(self, partition: Partition, result: IsrChangeResult, now_ms: int) -> None:
+    def _decided(self, partition: Partition, change: IsrChange, result: IsrChangeResult, now_ms: int) -> None:
         if not partition.leading:
             return
         if result.error_code:
@@ -135,6 +135,8 @@ class IsrChanges:
                 self._ask_again(partition, now_ms)
             else:
                 self._to_look_at[partition] = now_ms + REVERTED_RETRY_MS
+                if result.error_code == ErrorCode.INELIGIBLE_REPLICA:
+                    self._turned_away(partition, change, now_ms)
         elif result.leader_epoch != partition.leader_epoch:
             self._ask_again(partition, now_ms)  # Another leader is elected; until we hear of that nothing is decided.
         elif result.partition_epoch > partition.partition_epoch:
@@ -142,6 +144,12 @@ class IsrChanges:
             partition.advance_high_watermark(self._lag_ms_max, now_ms)
             self._moved(partition)
             self.look_at(partition)
+
+    def _turned_away(self, partition: Partition, change: IsrChange, now_ms: int) -> None:
+        """Who would have joined may not; nor does the watermark wait for that any more."""
+        partition.turn_away([member.broker_id for member in change.in_sync_replicas])
+        if partition.advance_high_watermark(self._lag_ms_max, now_ms):
+            self._moved(partition)
 
     def _ask_again(self, partition: Partition, now_ms: int) -> None:
         if partition.isr.pending is not None:

@@ -178,7 +178,8 @@ class Leading:
         followed = FollowedSlot(position.slot, key, position)
         if before is not None and before.position.current_leader_epoch == position.current_leader_epoch:
             followed.told_high_watermark = before.told_high_watermark
-            followed.told_log_start_offset = before.told_log_start_offset
+            if position.log_start_offset >= before.told_log_start_offset:
+                followed.told_log_start_offset = before.told_log_start_offset
         stream.slots[position.slot] = followed
         self._followed.setdefault(key, {})[stream] = position.slot
         stream.news[position.slot] = None
@@ -258,7 +259,7 @@ class Leading:
     def _look_at(self, stream: ReplicaStream, answer: _Answer, followed: FollowedSlot) -> None:
         """Add to the answer what is new for one slot."""
         partition = self._replicas.by_key.get(followed.key)
-        if followed.is_answered:
+        if followed.is_answered and (partition is None or not self._has_to_delete(stream, followed, partition)):
             return
         if partition is None:
             self._refuse(answer, followed, self._replicas.error_of_absent(*followed.key))
@@ -274,7 +275,7 @@ class Leading:
             followed.is_answered = True
             answer.results.append(result)
             return
-        is_reading = self._read(stream, answer, followed, result, partition)
+        is_reading = not followed.is_answered and self._read(stream, answer, followed, result, partition)
         if is_reading or followed.told_log_start_offset != result.log_start_offset:
             stream.unsaid.pop(followed.slot, None)
             followed.told_high_watermark = result.high_watermark
@@ -282,6 +283,12 @@ class Leading:
             answer.results.append(result)
         elif followed.told_high_watermark != result.high_watermark:
             stream.unsaid[followed.slot] = None
+
+    def _has_to_delete(self, stream: ReplicaStream, followed: FollowedSlot, partition: Partition) -> bool:
+        """The log start has moved since records were told. A full disk can't take those, and has room by this."""
+        if followed.is_refused or followed.told_log_start_offset == partition.log.log_start_offset:
+            return False
+        return self._problem(partition, followed, stream.session.replica_id) in (None, ErrorCode.OFFSET_OUT_OF_RANGE)
 
     def _say_watermarks(self, stream: ReplicaStream, answer: _Answer) -> None:
         """Beside what else is answered. Who is told something else, or of another epoch, is looked at by itself."""

@@ -87,7 +87,7 @@ class Replication:
             config.limits,
             self.throttles,
             watermark_moved=self._moved,
-            log_start_moved=retention.log_start_moved,
+            log_start_moved=retention.log_start_followed,
             before_cut=before_cut,
             has_writes=has_writes,
         )

@@ -17,6 +17,7 @@ from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.batch_opening import Refusal, open_batch
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
 from services.logstore.core.storage.copying import copy_files
+from services.logstore.core.storage.flushing import flush, flush_together
 
 # Made by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first timestamp,
 # whether the indexes are full, entries of both.
@@ -74,6 +75,16 @@ class FlushEffect:
     directories: list[str] = field(default_factory=list)
     closed_segments: list[Segment] = field(default_factory=list)
     """Those that are durable as a whole, indexes and all, once this has run."""
+
+
+@dataclass(slots=True, eq=False)
+class VolumeFlushEffect:
+    """Carry out the flushes of many logs of one directory at once, by flushing its volume (`Disk.is_one_volume`): at a
+    clean stop thousands of logs have to be durable, of five files each.
+    """
+
+    log_directory: str
+    flushes: list[FlushEffect]
 
 
 @dataclass(slots=True, eq=False)
@@ -297,6 +308,7 @@ StorageEffect = (
     | FindRecordEffect
     | OpenBatchEffect
     | FlushEffect
+    | VolumeFlushEffect
     | ReplaceEffect
     | RetireEffect
     | SwapEffect
@@ -332,9 +344,11 @@ def execute(disk: Disk, effect: StorageEffect) -> bytes:
             for write in effect.index_writes:
                 disk.write_at(disk.open(write.path), write.position, (write.content,))
             if effect.flush is not None:
-                _flush(disk, effect.flush)
+                flush(disk, effect.flush)
         case FlushEffect():
-            _flush(disk, effect)
+            flush(disk, effect)
+        case VolumeFlushEffect():
+            flush_together(disk, effect)
         case ReplaceEffect():
             disk.replace_file(effect.replacement.path, effect.replacement.content)
         case RetireEffect():
@@ -419,18 +433,3 @@ def _unless_gone(operation: Callable[..., None], *arguments: object) -> None:
     except DiskError as error:
         if error.kind is not DiskErrorKind.NOT_FOUND:
             raise
-
-
-def _flush(disk: Disk, effect: FlushEffect) -> None:
-    for replacement in effect.replacements:
-        disk.replace_file(replacement.path, replacement.content)
-    for new in effect.new_files:
-        file = disk.open(new.path, create=True)
-        disk.truncate(file, 0)
-        disk.write_at(file, 0, (new.content,))
-    for write in effect.writes:
-        disk.write_at(disk.open(write.path), write.position, (write.content,))
-    for path in effect.files:
-        disk.flush(disk.open(path))
-    for directory in effect.directories:
-        disk.flush_directory(directory)

@@ -6,20 +6,22 @@ for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
+from barnabas.ports.disk import Disk, DiskError
 from services.logstore.core.storage import checkpoints
 from services.logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
+from services.logstore.core.storage.directory_identity import DirectoryRefusal, identify, make_durably
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FileReplacement,
     FlushEffect,
     ReplaceEffect,
+    VolumeFlushEffect,
     execute,
 )
 from services.logstore.core.storage.log import PartitionLog
@@ -29,13 +31,6 @@ from services.logstore.core.storage.recovery import OpenedLog, open_log
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
-
-
-@dataclass(slots=True, frozen=True)
-class DirectoryRefusal:
-    """Why a directory is not used, as one line for the operator."""
-
-    message: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -100,10 +95,11 @@ class LogDirectory:
         unique_name: Callable[[], str],
     ) -> LogDirectory | DirectoryRefusal:
         """Make or check `meta.properties`, and take the clean-shutdown marker away. Raises DiskError."""
-        _make_durably(disk, path)
-        identity = _identify(disk, path, DirectoryIdentity(cluster_id, node_id, new_directory_id))
+        make_durably(disk, path)
+        identity = identify(disk, path, DirectoryIdentity(cluster_id, node_id, new_directory_id))
         if isinstance(identity, DirectoryRefusal):
             return identity
+        disk.watch_volume(path)
         directory = cls(disk, path, identity, unique_name)
         directory._take_marker()
         directory._read_boot(kernel_boot_id.encode())
@@ -387,11 +383,15 @@ class LogDirectory:
             with suppress(DiskError):
                 self._forget_boot()
 
-    def closing_flushes(self) -> list[FlushEffect]:
-        """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle."""
+    def closing_flushes(self) -> Sequence[FlushEffect | VolumeFlushEffect]:
+        """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle: one for
+        all logs where the disk can do that.
+        """
         logs = [log for log in self.logs.values() if log.error is None and log.room.is_log_whole]
-        flushes = [log.take_closing_flush() for log in logs]
-        return [flush for flush in flushes if flush is not None]
+        flushes = [flush for log in logs if (flush := log.take_closing_flush()) is not None]
+        if flushes and self._disk.is_one_volume(self.path, [flush.log.directory for flush in flushes]):
+            return [VolumeFlushEffect(self.path, flushes)]
+        return flushes
 
     def shut_down(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> bool:
         """Write the checkpoints, and the marker if everything is durable; whether it was written. Raises DiskError."""
@@ -415,44 +415,3 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     if not dash or not topic or partition is None or str(partition) != digits:
         return None
     return topic, partition
-
-
-def _make_durably(disk: Disk, path: str) -> None:
-    """Make what is missing of `path`, and flush the names of what is there: a process that was killed right after it
-    made them has not, and a power cut would take everything.
-    """
-    missing = []
-    ancestor = path
-    while ancestor and not disk.exists(ancestor):
-        missing.append(ancestor)
-        ancestor = ancestor.rpartition("/")[0]
-    for made in reversed(missing):
-        disk.make_directory(made)
-        disk.flush_directory(made.rpartition("/")[0] or "/")
-    while ancestor:
-        ancestor = ancestor.rpartition("/")[0]
-        try:
-            disk.flush_directory(ancestor or "/")
-        except DiskError:
-            return  # Not ours to flush: whoever made what we may not touch has seen to it.
-
-
-def _identify(disk: Disk, path: str, wanted: DirectoryIdentity) -> DirectoryIdentity | DirectoryRefusal:
-    meta_path = f"{path}/{checkpoints.META_PROPERTIES}"
-    try:
-        content = disk.read_file(meta_path)
-    except DiskError as error:
-        if error.kind is not DiskErrorKind.NOT_FOUND:
-            raise
-        disk.replace_file(meta_path, checkpoints.format_meta_properties(wanted))
-        return wanted
-    found = checkpoints.parse_meta_properties(content)
-    if found is None:
-        return DirectoryRefusal(
-            f"{meta_path} is not a meta.properties of version 1 with cluster.id, node.id, directory.id"
-        )
-    if found.cluster_id != wanted.cluster_id:
-        return DirectoryRefusal(f"{path} belongs to cluster {found.cluster_id}, not to {wanted.cluster_id}")
-    if found.node_id != wanted.node_id:
-        return DirectoryRefusal(f"{path} belongs to node {found.node_id}, not to node {wanted.node_id}")
-    return found

@@ -307,3 +307,24 @@ def test_a_stopping_logstore_takes_nothing_more() -> None:
     assert host.fetch is None
     assert host.core.is_idle
     assert end_and_watermark(host) == (0, 0)
+
+
+def test_a_full_disk_deletes_what_the_leader_has_deleted() -> None:
+    host = following_host()
+    follow_to(host, 0, 0)
+    end_offset, _ = end_and_watermark(host)
+    fetch = fetch_of(host)
+    host.disk.faults.append(Fault("write_at", "", DiskErrorKind.NO_SPACE, times=1_000))
+    answer(host, fetch, ReplicaData(1, 0, 0, LEADER, end_offset, 0, records=stored(end_offset)))
+    fetch = fetch_of(host)
+    answer(host, fetch, ReplicaData(1, 0, 0, LEADER, end_offset, 1))
+    (position,) = fetch_of(host).positions
+    assert (position.fetch_offset, position.log_start_offset) == (end_offset, 1)
+    # It is asked for what it can't take, and learns from the answer all the same.
+    answer(host, fetch_of(host), ReplicaData(1, 0, 0, LEADER, end_offset, 2, records=stored(end_offset)))
+    (position,) = fetch_of(host).positions
+    assert position.log_start_offset == 2
+    # Everything that it has is deleted there: what is committed of it goes, as far as that is known here.
+    answer(host, fetch_of(host), ReplicaData(1, ErrorCode.OFFSET_OUT_OF_RANGE, 0, LEADER, -1, end_offset + 5))
+    host.settle()
+    assert partition_of(host).log.log_start_offset == end_offset

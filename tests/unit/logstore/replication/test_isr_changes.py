@@ -10,6 +10,7 @@ from barnabas.cluster.messages import (
     IsrMember,
 )
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.replication.isr_changes import REVERTED_RETRY_MS
 from tests.unit.logstore.replication.support import (
     LAG_MS_MAX,
     REPLICAS,
@@ -281,3 +282,46 @@ def test_who_does_not_follow_a_deletion_in_time_makes_it_time_out() -> None:
     pass_time(host, 1001)
     assert deleted(host) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     assert partition_of(host).log.log_start_offset == 3
+
+
+def test_nobody_waits_for_one_that_the_controller_has_turned_away() -> None:
+    """Its disk is full, say: it was caught up just now, and can't take what comes."""
+    host = leading_host()
+    second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)
+    second.ask(at(0))
+    third.ask(at(0))
+    host.append(leader_epoch=0)
+    host.settle()
+    second.ask(at(1))
+    assert partition_of(host).high_watermark == 0, "a member of the ISR is waited for"
+    configs = {"min.insync.replicas": "2"}
+    host.lead(topic(0, 1, replicas=REPLICAS, in_sync_replicas=[1, 2], configs=configs))
+    assert partition_of(host).high_watermark == 1
+    host.append(leader_epoch=0)
+    host.settle()
+    second.ask(at(2))
+    assert partition_of(host).high_watermark == 2
+
+
+def test_one_that_was_refused_and_comes_further_is_waited_for_and_joins() -> None:
+    host = leading_host([1, 2])
+    second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)
+    second.ask(at(0))
+    third.ask(at(0))
+    assert asked(host) is not None
+    host.append(leader_epoch=0)
+    host.settle()
+    second.ask(at(1))
+    assert partition_of(host).high_watermark == 0
+    host.core.on_alter_partition(refused(ErrorCode.INELIGIBLE_REPLICA))
+    assert partition_of(host).high_watermark == 1
+    third.answer()
+    third.ask(at(1))
+    host.append(leader_epoch=0)
+    host.settle()
+    second.ask(at(2))
+    assert partition_of(host).high_watermark == 1, "it has room again"
+    pass_time(host, REVERTED_RETRY_MS)
+    request = asked(host)
+    assert request is not None
+    assert [each.broker_id for each in request.partitions[0].in_sync_replicas] == [1, 2, 3]

@@ -219,3 +219,42 @@ def test_leaving_forgets_everything_of_a_stream() -> None:
     leading = host.core._replication.leading
     assert (leading._streams, leading._followed, leading._ranges) == ({}, {}, {})
     assert not host.append(leader_epoch=0).committed
+
+
+def test_a_log_start_is_told_though_the_follower_can_t_take_the_records_that_it_was_told() -> None:
+    """Its disk is full: by what it deletes there it may have room again."""
+    host = leading_host([1, 2])
+    host.append(batch(2), leader_epoch=0)
+    host.append(batch(2), leader_epoch=0)
+    second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)
+    second.fetch(at(4))
+    (data,) = third.fetch(at(2)) or []
+    assert (data.log_start_offset, offsets(data.records)) == (0, [2])
+    assert third.fetch() is None
+    move_log_start(host, 1)
+    (data,) = third.answer() or []
+    assert (data.error_code, data.log_start_offset, data.records) == (0, 1, b"")
+    assert third.fetch() is None, "it is told once"
+    move_log_start(host, 3)
+    (data,) = third.answer() or []
+    assert (data.error_code, data.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 3)
+
+
+def test_a_log_start_that_the_follower_has_not_taken_is_told_again() -> None:
+    """What came while it wrote what it had been told is lost."""
+    host = leading_host([1, 2])
+    host.append(batch(2), leader_epoch=0)
+    second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)
+    second.fetch(at(2))
+    third.fetch(at(0))
+    assert third.fetch() is None
+    move_log_start(host, 1)
+    assert third.answer() is not None
+    (data,) = third.fetch(at(2)) or []
+    assert (data.log_start_offset, data.records) == (1, b"")
+
+
+def move_log_start(host: Host, offset: int) -> None:
+    partition = partition_of(host)
+    partition.log.move_log_start(offset)
+    host.core._replication.log_start_moved(partition)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.cluster.messages import PartitionReference
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.full_disks import PROBE_MS
@@ -12,6 +13,7 @@ from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,
+    TOPIC_ID,
     WALL_MS,
     WATCH,
     Host,
@@ -190,3 +192,14 @@ def test_deleting_records_makes_room() -> None:
     for now_ms in (60_000, 61_000):
         tick(host, now_ms)
     assert host.disk.used_bytes() < used_bytes - 100_000
+
+
+def test_the_controller_is_told_which_partitions_lie_in_a_full_directory() -> None:
+    host = new_host(directories=2, partitions=2)
+    host.disk.faults.append(Fault("write_at", "/data0/", DiskErrorKind.NO_SPACE, times=1_000))
+    assert host.append().error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    again = host.lead(topic(partitions=2))
+    assert (again.partition_errors, again.without_room) == ([], [PartitionReference(TOPIC_ID, 0)])
+    host.disk.faults.clear()
+    tick(host, PROBE_MS)
+    assert host.lead(topic(partitions=2)).without_room == []

@@ -293,7 +293,7 @@ def test_a_directory_that_failed_gets_no_marker(host: Host) -> None:
     host.append()
     host.core.begin_stopping()
     host.settle()
-    host.disk.faults.append(Fault("flush", "orders-0"))
+    host.disk.faults.append(Fault("flush_volume", "/data0"))
     host.held += host.core.take_closing_flushes()
     host.run_effects()
     assert host.core.shut_down() == ["/data0"]

@@ -8,8 +8,9 @@ from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp
-from services.logstore.core.storage.effects import ReadEffect, execute
+from services.logstore.core.storage.effects import ReadEffect, VolumeFlushEffect, execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.log_reads import ReadPlan
 from services.logstore.core.storage.recovery import OpenedLog, open_log
 
@@ -163,3 +164,11 @@ def lookup(
         answer = done.value
         assert isinstance(answer, OffsetAtTimestamp)
         return answer
+
+
+def flush_all(disk: Disk, directory: LogDirectory) -> None:
+    """The closing flushes, whatever their form."""
+    for effect in directory.closing_flushes():
+        execute(disk, effect)
+        for flush in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
+            flush.log.on_flushed(flush)

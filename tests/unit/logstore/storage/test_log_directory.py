@@ -9,16 +9,16 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.storage.directory_identity import DirectoryRefusal
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import (
-    DirectoryRefusal,
     LogDirectory,
     OpenedPartition,
     parse_partition_directory,
 )
 from tests.sim.disk_model import DiskModel, Fault
-from tests.unit.logstore.storage.support import WALL_MS, append, batch, settle
+from tests.unit.logstore.storage.support import WALL_MS, append, batch, flush_all, settle
 
 PATH = "/data"
 TOPIC_ID = bytes(range(16))
@@ -62,9 +62,7 @@ def with_partition(disk: DiskModel, topic: str = "orders", partition: int = 0) -
 
 
 def shut_down(disk: DiskModel, directory: LogDirectory, high_watermark: int = 3) -> bool:
-    for flush in directory.closing_flushes():
-        execute(disk, flush)
-        flush.log.on_flushed(flush)
+    flush_all(disk, directory)
     return directory.shut_down(dict.fromkeys(directory.logs, high_watermark), broker_epoch=41)
 
 

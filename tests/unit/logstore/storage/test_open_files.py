@@ -105,3 +105,25 @@ def test_no_descriptor_left_is_mended_by_closing_what_is_not_in_use(
     monkeypatch.setattr(os, "open", few)
     disk.open(f"{tmp_path}/needed", create=True)
     assert disk.exists(f"{tmp_path}/needed")
+
+
+def test_a_file_that_was_only_made_empty_may_be_closed(tmp_path: Path) -> None:
+    """Ten thousand new partitions are fifty thousand of them."""
+    disk = PosixDisk(files_max=1)
+    made = disk.open(f"{tmp_path}/made", create=True)
+    disk.truncate(made, 0)
+    descriptor = made.descriptor
+    del made
+    disk.open(f"{tmp_path}/another", create=True)
+    assert not is_open(descriptor)
+
+
+def test_emptying_a_file_does_not_flush_what_was_written_to_it(tmp_path: Path) -> None:
+    disk = PosixDisk(files_max=1)
+    written = disk.open(f"{tmp_path}/written", create=True)
+    disk.write_at(written, 0, [b"x"])
+    disk.truncate(written, 0)
+    descriptor = written.descriptor
+    del written
+    disk.open(f"{tmp_path}/another", create=True)
+    assert is_open(descriptor)
