@@ -286,20 +286,10 @@ class Control:
             for stray in list(self._strays.values()):
                 self._set_aside(stray)
         image = self._replicas.image
-        topics_before = (
-            image.topics_by_id
-            if command.full
-            else {
-                topic_id: image.topics_by_id[topic_id]
-                for topic_id in command.deleted_topic_ids
-                if topic_id in image.topics_by_id
-            }
-        )
+        may_go = self._may_go(command)
         if not image.apply(command):
             return
-        self._topics_deleted(
-            [topic.topic for topic_id, topic in topics_before.items() if topic_id not in image.topics_by_id]
-        )
+        self._topics_deleted([topic.topic for topic in may_go if topic.topic_id not in image.topics_by_id])
         self._replication.on_image()
         changed_topics = list(image.topics_by_id.values()) if self._settings.follow_image() else command.topics
         for topic in changed_topics:
@@ -310,6 +300,15 @@ class Control:
                 partition = self._replicas.by_key.get((topic.topic_id, state.partition))
                 if partition is not None:
                     self._configure(partition, config)
+
+    def _may_go(self, command: UpdateMetadata) -> list[TopicMetadata]:
+        """Topics that are known now, and perhaps no more by the command."""
+        image = self._replicas.image
+        if command.full:
+            return list(image.topics_by_id.values())
+        deleted = [image.topics_by_id.get(topic_id) for topic_id in command.deleted_topic_ids]
+        replaced = [image.topics_by_name.get(topic.topic) for topic in command.topics]
+        return [topic for topic in (*deleted, *replaced) if topic is not None]
 
     def _configure(self, partition: Partition, config: TopicConfig) -> None:
         """The log acts by it from now on; whether the ISR is large enough may be another matter by it."""

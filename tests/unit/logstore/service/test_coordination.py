@@ -253,6 +253,16 @@ def test_offsets_of_a_topic_go_with_it(full: bool) -> None:
     assert (host.committed(), host.committed(consumed="kept")) == (-1, 42)
 
 
+def test_offsets_of_a_topic_go_with_it_though_another_has_its_name_at_once() -> None:
+    host = leading()
+    for revision, topic_id in enumerate((b"consumed topic..", b"its successor...")):
+        host.control(
+            UpdateMetadata(1 + revision, False, CLUSTER_ID, 5, [], [], [TopicMetadata(CONSUMED, topic_id, {}, [])])
+        )
+        assert host.committed() == -1
+        commit(host, 42)
+
+
 # --- watches ---------------------------------------------------------------------------------------------------------
 
 
