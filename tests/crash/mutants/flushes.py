@@ -48,15 +48,6 @@ def failed_flush_of_a_volume_is_retried() -> None:
     replace(effects, "flush_together", flush_together)
 
 
-def write_new(disk: Any, path: str, content: bytes) -> None:
-        original(disk, path, content)
-        if path.endswith(flushing.NEW_SUFFIX):
-            disk.rename(path, path.removesuffix(flushing.NEW_SUFFIX))
-            original(disk, path, content)
-
-    replace(flushing, "_write_new", write_new)
-
-
 def closed_segments_are_not_flushed() -> None:
     def add_closed_segment(self: LogFlushes, segment: Segment, end_offset: int) -> None:
         self._directory_changed = True
