@@ -11,8 +11,7 @@ more whenever its registration says that a log directory has become full, or has
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from barnabas.cluster.messages import (
     EPOCH_DURING_DELETE,
@@ -25,6 +24,7 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.wire.errors import ErrorCode
+from services.controller.core.control_link import ControlLink, Sent
 from services.controller.core.effects import ConnectControl, DisconnectControl, Effect, SendControl
 from services.controller.core.image import Changes, ControllerImage
 
@@ -33,54 +33,9 @@ ANSWER_TIMEOUT_MS = 30_000
 # Between repetitions of what failed on a logstore's disks: twice as long every time.
 REPEAT_MS_MIN = 1_000
 REPEAT_MS_MAX = 60_000
-
-
-@dataclass(slots=True)
-class _Sent:
-    """A command not answered yet: the revision of a LeaderAndIsr or an UpdateMetadata, the topic of a StopReplica."""
-
-    sequence: int
-    sent_ms: int
-    leadership_revision: int = -1
-    metadata_revision: int = -1
-    deleted_topic_id: bytes = b""
-    # Of a LeaderAndIsr: what it said, and whether that was said before and had failed.
-    leader_and_isr: LeaderAndIsr | None = None
-    is_repetition: bool = False
-
-
-@dataclass(slots=True)
-class ControlLink:
-    """The stream to one registration of a logstore."""
-
-    node_id: int
-    broker_epoch: int
-    control_address: str
-    data_address: str
-    connected: bool = False
-    # Connected at least once: only then does its silence prove anything.
-    known_alive: bool = False
-    told_everything: bool = False
-    last_sequence: int = 0
-    unanswered: deque[_Sent] = field(default_factory=deque)
-    # Leaders and ISRs are applied there as of this revision of the image.
-    leadership_revision: int = -1
-    # Likewise what all members are told, configs of brokers among it.
-    metadata_revision: int = -1
-    deleted_topic_ids: set[bytes] = field(default_factory=set)
-    # By topic id and partition: what the logstore answered last, where it was an error.
-    partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    # Of these, the partitions that it has no disk for; unlike them it outlives a stream.
-    without_disk: set[tuple[bytes, int]] = field(default_factory=set)
-    # The partitions whose log directory is full there; it outlives a stream likewise.
-    without_room: set[tuple[bytes, int]] = field(default_factory=set)
-    # The log directories that it had told to be offline when it was asked for its partitions last, and how often one
-    # had become full, or had got room.
-    offline_log_dirs: frozenset[str] = frozenset()
-    room_changes: int = 0
-    # When they are repeated, and how long after the last time that is.
-    repeat_ms: int = 0
-    repeat_wait_ms: int = 0
+# A logstore that takes no commands for its registration is told everything again, each time twice as much later.
+TELL_MS_MIN = 50
+TELL_MS_MAX = 1_000
 
 
 class ControlLinks:
@@ -126,8 +81,19 @@ class ControlLinks:
         link.connected = link.known_alive = True
 
     def on_disconnected(self, link: ControlLink) -> None:
-        link.connected = link.told_everything = False
+        link.connected = False
         link.last_sequence = 0
+        self._forget_told(link)
+
+    def on_refused(self, link: ControlLink, sequence: int, now_ms: int) -> None:
+        """It takes no commands for this registration: etcd has told one of us of it, and not yet the other."""
+        if link.unanswered and link.unanswered[0].sequence == sequence:
+            link.tell_wait_ms = min(max(2 * link.tell_wait_ms, TELL_MS_MIN), TELL_MS_MAX)
+            link.tell_ms = now_ms + link.tell_wait_ms
+            self._forget_told(link)
+
+    def _forget_told(self, link: ControlLink) -> None:
+        link.told_everything = False
         link.unanswered.clear()
         link.leadership_revision = link.metadata_revision = -1
         link.partition_errors.clear()
@@ -141,6 +107,7 @@ class ControlLinks:
         if not link.unanswered or link.unanswered[0].sequence != response.sequence:
             return {}
         sent = link.unanswered.popleft()
+        link.tell_wait_ms = 0
         if response.error_code != ErrorCode.NONE:
             return {}
         failed = {(each.topic_id, each.partition): each.error_code for each in response.partition_errors}
@@ -195,6 +162,10 @@ class ControlLinks:
     def _set_without_room(self, link: ControlLink, full: set[tuple[bytes, int]]) -> dict[bytes, None]:
         before, link.without_room = link.without_room, full
         return _note_nodes(self.without_room, link.node_id, before, full)
+
+    def to_be_told(self, now_ms: int) -> list[ControlLink]:
+        """Whose stream is at its beginning."""
+        return [link for link in self.by_node.values() if _waits_for_everything(link) and now_ms >= link.tell_ms]
 
     def tell_everything(
         self, link: ControlLink, full: UpdateMetadata, controller_epoch: int, now_ms: int
@@ -323,7 +294,7 @@ class ControlLinks:
         leadership_revision = -1 if leader_and_isr is None else self._image.revision
         metadata_revision = body.revision if isinstance(body, UpdateMetadata) else -1
         link.unanswered.append(
-            _Sent(
+            Sent(
                 link.last_sequence,
                 now_ms,
                 leadership_revision,
@@ -379,11 +350,12 @@ class ControlLinks:
         self.on_disconnected(link)
         return [DisconnectControl(link.node_id, link.broker_epoch), _connect(link)]
 
-    def due_ms(self) -> int | None:
-        """When `reconnect_unresponsive` or `repeat_failed` next has something to do."""
+    def due_ms(self, now_ms: int) -> int | None:
+        """When `reconnect_unresponsive`, `repeat_failed` or `to_be_told` next has something to do."""
         links = self.by_node.values()
         dues = [link.unanswered[0].sent_ms + ANSWER_TIMEOUT_MS for link in links if link.unanswered]
         dues += [link.repeat_ms for link in links if _to_be_repeated(link)]
+        dues += [link.tell_ms for link in links if _waits_for_everything(link) and link.tell_ms > now_ms]
         return min(dues, default=None)
 
     def leaders_know(self, topic_id: bytes, revision: int) -> bool:
@@ -434,6 +406,10 @@ def _to_be_repeated(link: ControlLink) -> tuple[tuple[bytes, int], ...]:
     if link.unanswered or not link.partition_errors:
         return ()
     return tuple(key for key, error in link.partition_errors.items() if error == ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+def _waits_for_everything(link: ControlLink) -> bool:
+    return link.connected and not link.told_everything
 
 
 def _connect(link: ControlLink) -> ConnectControl:

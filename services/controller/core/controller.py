@@ -158,8 +158,7 @@ class Controller:
             if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
                 self.candidacy.depose(now_ms)
             elif response.error_code == ErrorCode.STALE_BROKER_EPOCH:
-                # etcd has told one of us of its registration, and not yet the other.
-                self._effects += self.links.reconnect(link)
+                self.links.on_refused(link, response.sequence, now_ms)
             else:
                 self._electable |= self.links.on_response(link, response, now_ms)
                 self._deletions_due = True
@@ -216,7 +215,7 @@ class Controller:
         """When something is to be done though nothing happens; None: nothing is."""
         dues = [self.candidacy.due_ms(now_ms)]
         if self._active:
-            dues += [self.journal.due_ms(), self.links.due_ms(), self._tidy_ms]
+            dues += [self.journal.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
             dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
             if self._settings.auto_leader_rebalance_enable:
                 dues.append(self._balance_ms)
@@ -372,7 +371,7 @@ class Controller:
     def _tell_everything_where_due(self, now_ms: int) -> None:
         if self._electable:
             return
-        new_links = [link for link in self.links.by_node.values() if link.connected and not link.told_everything]
+        new_links = self.links.to_be_told(now_ms)
         if new_links:
             controller_epoch = self.candidacy.controller_epoch
             update = full_update(self.image, controller_epoch)

@@ -48,18 +48,6 @@ def failed_flush_of_a_volume_is_retried() -> None:
     replace(effects, "flush_together", flush_together)
 
 
-def checkpoints_of_a_volume_get_their_names_at_once() -> None:
-    original = flushing._write_new
-
-    def write_new(disk: Any, path: str, content: bytes) -> None:
-        original(disk, path, content)
-        if path.endswith(flushing.NEW_SUFFIX):
-            disk.rename(path, path.removesuffix(flushing.NEW_SUFFIX))
-            original(disk, path, content)
-
-    replace(flushing, "_write_new", write_new)
-
-
 def closed_segments_are_not_flushed() -> None:
     def add_closed_segment(self: LogFlushes, segment: Segment, end_offset: int) -> None:
         self._directory_changed = True
@@ -124,7 +112,6 @@ PLANTS: tuple[Plant, ...] = (
     failed_flush_is_retried,
     volumes_are_not_flushed,
     failed_flush_of_a_volume_is_retried,
-    checkpoints_of_a_volume_get_their_names_at_once,
     closed_segments_are_not_flushed,
     flush_is_not_waited_for,
     recovery_point_is_ahead,

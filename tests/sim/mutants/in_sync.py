@@ -110,16 +110,6 @@ def an_isr_counts_before_it_is_committed() -> None:
     replace_in(InSyncReplicas, "propose_expansion", propose)
 
 
-@IN_SYNC.breaks("6", FOLLOWERS)
-def minimum_isr_is_not_looked_at_before_the_append() -> None:
-    def check_append(self: Partition, leader_epoch: int, acks: int) -> ErrorCode:
-        if self.leading and leader_epoch == self.leader_epoch:
-            return ErrorCode.NONE
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.online else ErrorCode.KAFKA_STORAGE_ERROR
-
-    replace_in(Partition, "check_append", check_append)
-
-
 @IN_SYNC.breaks("7", [Fault.SLOW_DISK, Fault.LEASE_ENDS_EARLY, Fault.TERMINATE_LOGSTORE, Fault.ISOLATE])
 def leader_change_leaves_appends_waiting() -> None:
     """What is not written when the epoch ends is answered when it is."""

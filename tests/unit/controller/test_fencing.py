@@ -244,3 +244,24 @@ def test_a_refused_write_is_tried_again_and_named_meanwhile() -> None:
     cluster.advance(1000)
     assert error_codes(controller, request) == [ErrorCode.NONE]
     assert not any("database space" in problem for problem in describe_problems(controller.core))
+
+
+def test_a_logstore_that_takes_no_commands_yet_is_told_everything_again_and_ever_later() -> None:
+    """It may take seconds until etcd has told it of the registration that it has."""
+    cluster = Cluster()
+    controller = cluster.controller()
+    logstore = cluster.logstore(1)
+    cluster.settle()
+    logstore.error_code = ErrorCode.STALE_BROKER_EPOCH
+    request = controller.request(create(NewTopic("events", 1, 1)))
+    cluster.settle()
+    logstore.requests.clear()
+    cluster.advance(5_000, step_ms=10)
+    beginnings = [each for each in logstore.requests if each.leader_and_isr is not None and each.leader_and_isr.full]
+    assert 5 <= len(beginnings) <= 10
+    sequences = [each.sequence for each in logstore.requests]
+    assert sequences == sorted(set(sequences)), "it is the same stream"
+    logstore.error_code = ErrorCode.NONE
+    cluster.advance(1_000, step_ms=10)
+    assert len(logstore.partitions) == 1
+    assert error_codes(controller, request) == [ErrorCode.NONE]
