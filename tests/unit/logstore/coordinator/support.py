@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -126,6 +127,8 @@ class World:
         self.calls: dict[int, tuple[int, int]] = {}
         """API key and version of each request."""
         self.last_id = 0
+        self.on_answer: Callable[[int], None] = lambda request_id: None
+        """Called with a request's id when its answer has come."""
         self.told_committed = 0
         self.batches_per_read = 1
         self.coordinator = GroupCoordinator(config, decompress, self._make_member_id)
@@ -196,6 +199,7 @@ class World:
             assert stream_id == STREAM
             assert answer.request_id not in self.answers, "a request is answered once"
             self.answers[answer.request_id] = answer
+            self.on_answer(answer.request_id)
 
     def advance(self, ms: int) -> None:
         """To every deadline on the way, and then to the end of it."""
