@@ -131,7 +131,7 @@ def _shut_down(disk: PosixDisk, directory: object) -> None:
     assert isinstance(directory, LogDirectory)
     for effect in directory.closing_flushes():
         execute(disk, effect)
-        for flush in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
-            flush.log.on_flushed(flush)
+        for each in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
+            each.log.on_flushed(each)
     ends = {key: log.log_end_offset for key, log in directory.logs.items()}
     assert directory.shut_down(ends, broker_epoch=1)
