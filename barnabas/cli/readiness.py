@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from barnabas.cli import ports
 from barnabas.cli.kafka_client import KafkaClient, KafkaError
 from barnabas.cli.layout import HOST, ClusterLayout
 
 PROBE_SECONDS_MAX = 5.0
+NETWORK_THREADS = 3
+"""`num.network.threads` of the gateway that is started here, which is Kafka's default."""
 
 
 def not_ready(layout: ClusterLayout) -> str | None:
@@ -40,11 +44,16 @@ def _controller_waits_for(layout: ClusterLayout) -> str | None:
 
 
 def _gateway_waits_for(layout: ClusterLayout) -> str | None:
-    try:
-        with KafkaClient(HOST, layout.kafka_port, PROBE_SECONDS_MAX) as client:
-            client.api_versions()
-            known = {broker.node_id for broker in client.metadata().brokers}
-    except KafkaError as error:
-        return f"the gateway does not answer: {error}"
-    missing = [f"logstore-{each}" for each in layout.logstore_ids if each not in known]
-    return f"the gateway does not know {', '.join(missing)}" if missing else None
+    """Connections go to the network processors in turn, and each of those hears from the controller by itself."""
+    with ExitStack() as connections:
+        try:
+            for _ in range(NETWORK_THREADS):
+                client = connections.enter_context(KafkaClient(HOST, layout.kafka_port, PROBE_SECONDS_MAX))
+                client.api_versions()
+                known = {broker.node_id for broker in client.metadata().brokers}
+                missing = [f"logstore-{each}" for each in layout.logstore_ids if each not in known]
+                if missing:
+                    return f"the gateway does not know {', '.join(missing)}"
+        except KafkaError as error:
+            return f"the gateway does not answer: {error}"
+    return None

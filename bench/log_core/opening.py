@@ -125,11 +125,13 @@ def measure_clean_start(path: Path, partitions: int, rounds: int) -> list[CleanS
 
 
 def _shut_down(disk: PosixDisk, directory: object) -> None:
+    from services.logstore.core.storage.effects import VolumeFlushEffect
     from services.logstore.core.storage.log_directory import LogDirectory
 
     assert isinstance(directory, LogDirectory)
     for effect in directory.closing_flushes():
         execute(disk, effect)
-        effect.log.on_flushed(effect)
+        for each in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
+            each.log.on_flushed(each)
     ends = {key: log.log_end_offset for key, log in directory.logs.items()}
     assert directory.shut_down(ends, broker_epoch=1)

@@ -399,6 +399,13 @@ async def test_a_registration_says_when_records_may_be_lost(logstore: Logstore) 
         assert logstore.registration is not None
         return logstore.registration.may_lack_records
 
+    async def controller_hears() -> None:
+        async with Controller(logstore) as controller:
+            await controller.lead(0)
+
+    await logstore.end(signal.SIGTERM)
+    assert await may_lack_records(), "no controller has heard that the disk is new"
+    await controller_hears()
     await logstore.end(signal.SIGTERM)
     assert not await may_lack_records(), "a clean stop"
     await logstore.end(signal.SIGKILL)

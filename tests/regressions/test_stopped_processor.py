@@ -72,7 +72,8 @@ class Gateway:
 async def gateway() -> AsyncIterator[Gateway]:
     gateway = Gateway()
     gateway.processors.resize(2)
-    await until(lambda: gateway.processors.applied_revision() == 1)
+    # Those that are still being started hold nobody up, and are not counted.
+    await until(lambda: all(each.applied_revision == 1 for each in gateway.processors._by_index.values()))
     yield gateway
     await gateway.stop()
 

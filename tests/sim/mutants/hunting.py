@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.sim.mutants import MUTANTS
 from tests.sim.run import simulate
 
-SEEDS_MAX = 60
+SEEDS_MAX = 200
 CPU_S_MAX = 240.0
 
 

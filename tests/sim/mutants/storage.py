@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from barnabas.channel.messages import Append
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.appends import Appends
@@ -15,25 +14,10 @@ from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.producer_state import ProducedBatch, ProducerState
 from services.logstore.core.storage.segment import Segment
-from services.logstore.core.streams import ExchangeStream
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import DISKS, Mutants, replace_in
 
 STORAGE = Mutants("storage")
-
-
-@STORAGE.breaks("I8")
-def acknowledged_before_written() -> None:
-    original = Appends.append
-
-    def append(self: Appends, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
-        original(self, stream, append, wall_ms)
-        partition = self._replicas.by_key.get((append.topic_id, append.partition))
-        for pending in partition.pending if partition is not None else ():
-            if not pending.answered:
-                self._succeed(pending)
-
-    replace_in(Appends, "append", append)
 
 
 @STORAGE.breaks("I7")
