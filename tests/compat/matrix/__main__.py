@@ -1,0 +1,122 @@
+"""`python -m tests.compat.matrix`: every client against one logstore and three, into docs/clients.md."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from bench.apache_kafka import ApacheKafka
+from tests.compat.matrix import table
+from tests.compat.matrix.clients import CLIENTS, Client
+from tests.compat.matrix.programs import Report, run_program
+from tests.compat.matrix.results import Saved, commit, save, today
+from tests.compat.matrix.toolchains import CACHE, ROOT, UnavailableError, prepare
+from tests.integration.running_cluster import RunningCluster
+
+REPLICATION = {"1": 1, "3": 3, table.PEER: 1}
+
+
+@click.command()
+@click.option("--client", "names", multiple=True, type=click.Choice([client.name for client in CLIENTS]))
+@click.option("--toolchain", "toolchains", multiple=True, help="All clients of this toolchain.")
+@click.option("--against", default="1,3", show_default=True, help="1, 3, or kafka: Apache Kafka, to compare with.")
+@click.option("--save/--no-save", "is_saved", default=True, show_default=True)
+def main(names: tuple[str, ...], toolchains: tuple[str, ...], against: str, is_saved: bool) -> None:
+    """Run the clients, or some of them; exits with 1 when one of them did not start or was not done."""
+    everybody = not (names or toolchains)
+    chosen = [each for each in CLIENTS if everybody or each.name in names or each.toolchain in toolchains]
+    directories = {toolchain: _prepared(toolchain) for toolchain in dict.fromkeys(each.toolchain for each in chosen)}
+    saved = []
+    for cluster in against.split(","):
+        with _bootstrap(cluster) as bootstrap:
+            for client in chosen:
+                report = _report(client, directories[client.toolchain], cluster, bootstrap)
+                _say(client, cluster, report)
+                saved.append(Saved(client.name, cluster, commit(), today(), report))
+    if is_saved:
+        table.write(save(saved, [client.name for client in CLIENTS]))
+    sys.exit(any(report.failed.keys() & {"start"} for report in (each.report for each in saved)))
+
+
+def _prepared(toolchain: str) -> Path | UnavailableError:
+    click.echo(f"preparing {toolchain}")
+    try:
+        return prepare(toolchain)
+    except UnavailableError as reason:
+        return reason
+
+
+def _report(client: Client, directory: Path | UnavailableError, cluster: str, bootstrap: str) -> Report:
+    if isinstance(directory, UnavailableError):
+        return Report(skipped=str(directory))
+    prefix = "".join(letter if letter.isalnum() else "-" for letter in client.name.lower()).strip("-")
+    argv = [*client.argv(directory), bootstrap, str(REPLICATION[cluster]), prefix]
+    log = CACHE / "logs" / cluster / f"{prefix}.log"
+    return run_program(argv, directory, log, client.seconds_max, {"PYTHONPATH": str(ROOT)})
+
+
+def _say(client: Client, cluster: str, report: Report) -> None:
+    if report.skipped:
+        click.echo(f"{cluster}: {client.name}: skipped: {report.skipped}")
+        return
+    works = len(report.results) - len(report.failed)
+    click.echo(f"{cluster}: {client.name} {report.version}: {works} of {len(report.results)}, {report.seconds} s")
+    for capability, why in report.failed.items():
+        click.echo(f"    failed {capability}: {why}")
+
+
+@contextmanager
+def _bootstrap(cluster: str) -> Iterator[str]:
+    """A new cluster's address; it is gone afterwards, with its data."""
+    directory = Path(tempfile.mkdtemp(prefix="barnabas-compat-"))
+    try:
+        if cluster == table.PEER:
+            with _apache_kafka(directory) as bootstrap:
+                yield bootstrap
+        else:
+            with RunningCluster(directory, int(cluster)) as running:
+                yield running.bootstrap
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _apache_kafka(directory: Path) -> Iterator[str]:
+    prepare("java")
+    broker = ApacheKafka(directory, _free_port(), _free_port(), "512M", {})
+    broker.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not _answers(broker.bootstrap):
+            assert time.monotonic() < deadline, broker.explain()
+        yield broker.bootstrap
+    finally:
+        broker.stop()
+
+
+def _answers(bootstrap: str) -> bool:
+    try:
+        return bool(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=2).brokers)
+    except KafkaException:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        port: int = asked.getsockname()[1]
+        return port
+
+
+if __name__ == "__main__":
+    main()

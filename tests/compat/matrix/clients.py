@@ -1,0 +1,62 @@
+"""The clients of the matrix, in the order of its table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.compat.matrix.toolchains import PEER_LIBS
+
+SECONDS_MAX: Final = 300
+
+
+@dataclass(slots=True, frozen=True)
+class Client:
+    name: str
+    toolchain: str
+    argv: Callable[[Path], list[str]]
+    """From the directory of its toolchain; the bootstrap address, replication factor and prefix are added."""
+    seconds_max: int = SECONDS_MAX
+
+
+def _python(module: str) -> Callable[[Path], list[str]]:
+    return lambda _: [sys.executable, "-W", "ignore", "-m", f"tests.compat.matrix.python.{module}"]
+
+
+def _node(file: str) -> Callable[[Path], list[str]]:
+    return lambda directory: ["node", str(directory / file)]
+
+
+def _binary(path: str) -> Callable[[Path], list[str]]:
+    return lambda directory: [str(directory / path)]
+
+
+def _java(main_class: str) -> Callable[[Path], list[str]]:
+    def argv(directory: Path) -> list[str]:
+        classpath = f"{directory}/classes:{directory}/libs/*:{PEER_LIBS}/*"
+        settings = f"-Dlog4j2.configurationFile={directory}/log4j2.xml"
+        return ["java", "-Xmx384M", "-XX:+UseSerialGC", settings, "-cp", classpath, main_class]
+
+    return argv
+
+
+CLIENTS: Final = (
+    Client("kcat", "kcat", _python("kcat")),
+    Client("confluent-kafka", "python", _python("confluent")),
+    Client("kafka-python", "python", _python("kafka_python")),
+    Client("kafka-python's own tests", "kafka-python-suite", _python("kafka_python_suite"), 900),
+    Client("aiokafka", "python", _python("aiokafka_client")),
+    Client("kafkajs", "node", _node("kafkajs.mjs")),
+    Client("@platformatic/kafka", "node", _node("platformatic.mjs")),
+    Client("sarama", "go", _binary("bin/sarama")),
+    Client("kafka-go", "go", _binary("bin/kafka-go")),
+    Client("franz-go", "go", _binary("bin/franz-go")),
+    Client("rdkafka for Rust", "rust", _binary("target/debug/rdkafka-checks")),
+    Client("Java clients", "java", _java("JavaClients")),
+    Client("VerifiableProducer, VerifiableConsumer", "java", _java("VerifiableClients")),
+    Client("Kafka Streams", "java", _java("WordCount")),
+    Client("Kafka Connect", "java", _java("ConnectFiles")),
+)

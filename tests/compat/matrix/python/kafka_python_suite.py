@@ -1,0 +1,51 @@
+"""kafka-python's own integration tests, from its sdist (where this is started), against a broker that runs already.
+
+The suite is told that the broker is Kafka 4.3, and creates its topics with one replica.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import kafka
+
+from tests.compat.matrix.python.checks import target_of_arguments
+
+KAFKA_VERSION = "4.3.0"
+
+
+def main() -> None:
+    target = target_of_arguments()
+    print("version", kafka.__version__, flush=True)
+    results = Path.cwd() / f"{target.prefix}.xml"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "test/integration", "-p", "no:cacheprovider", "-p", "no:asyncio"),
+            *("--timeout=120", "--durations=0", "-v", "--log-level=ERROR", "--junit-xml", str(results)),
+        ],
+        env={
+            **os.environ,
+            "KAFKA_URI": f"kafka://{target.bootstrap}",
+            "KAFKA_VERSION": KAFKA_VERSION,
+            "KAFKA_ROOT": str(Path.cwd()),
+        },
+        check=False,
+    )
+    cases = list(ElementTree.parse(results).iter("testcase"))
+    run = [case for case in cases if case.find("skipped") is None]
+    print("plan", *map(_name, run))
+    for case in run:
+        bad = [each for kind in ("failure", "error") for each in case.findall(kind)]
+        why = " ".join((bad[0].get("message") or "").split())[:400] if bad else ""
+        print(f"failed {_name(case)}: {why}" if bad else f"ok {_name(case)}")
+
+
+def _name(case: ElementTree.Element) -> str:
+    return str(case.get("name")).replace(" ", "_").replace(":", "_")
+
+
+main()

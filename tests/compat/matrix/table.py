@@ -1,0 +1,134 @@
+"""The matrix in docs/clients.md, between its two marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tests.compat.matrix.results import Saved
+from tests.compat.matrix.toolchains import ROOT
+
+PAGE: Final = ROOT / "docs/clients.md"
+BEGIN: Final = "<!-- what `make compat` writes -->"
+END: Final = "<!-- to here -->"
+
+AREAS: Final[dict[str, tuple[str, ...]]] = {
+    "topics": ("create-topic", "list-topics", "describe-topics", "create-partitions", "delete-topic"),
+    "produce": ("produce", "produce-idempotent"),
+    "codecs": ("produce-gzip", "produce-snappy", "produce-lz4", "produce-zstd"),
+    "by assignment": ("consume-assigned", "consume-seek", "list-offsets"),
+    "groups": ("group-share", "group-cooperative", "static-member", "group-resume"),
+    "groups' admin": (
+        "list-groups",
+        "describe-groups",
+        "remove-members",
+        "list-group-offsets",
+        "alter-group-offsets",
+        "delete-group-offsets",
+        "delete-groups",
+    ),
+    "configs": ("describe-configs", "alter-configs"),
+    "records": ("delete-records",),
+}
+OTHERS: Final = "other admin"
+BARNABAS: Final = ("1", "3")
+PEER: Final = "kafka"
+
+
+def rows(saved: list[Saved]) -> str:
+    """Clients by areas; programs that are no clients' checks by their own words."""
+    clients = _by_client(saved)
+    checked = {name: runs for name, runs in clients.items() if _is_checked(runs)}
+    others = {name: runs for name, runs in clients.items() if name not in checked}
+    lines = _heading("client", "version", *AREAS, OTHERS)
+    lines += [_row(name, _version(runs), *_cells(runs)) for name, runs in checked.items()]
+    lines += ["", *_heading("program", "version", "one logstore", "three")]
+    lines += [
+        _row(name, _version(runs), *(_count(runs.get(each)) for each in BARNABAS)) for name, runs in others.items()
+    ]
+    lines += ["", *_failures(clients), "", *_told(saved)]
+    return "\n".join(lines)
+
+
+def write(saved: list[Saved]) -> None:
+    page = PAGE.read_text()
+    before, rest = page.split(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{rows(saved)}\n\n{END}{rest.split(END)[1]}")
+
+
+def _by_client(saved: Iterable[Saved]) -> dict[str, dict[str, Saved]]:
+    clients: dict[str, dict[str, Saved]] = {}
+    for each in saved:
+        clients.setdefault(each.client, {})[each.against] = each
+    return clients
+
+
+def _is_checked(runs: dict[str, Saved]) -> bool:
+    return any("create-topic" in each.report.results for each in runs.values())
+
+
+def _version(runs: dict[str, Saved]) -> str:
+    return next((each.report.version for each in runs.values() if each.report.version), "")
+
+
+def _cells(runs: dict[str, Saved]) -> list[str]:
+    known = {capability for capabilities in AREAS.values() for capability in capabilities}
+    asked = {capability for each in runs.values() for capability in each.report.results}
+    areas = [*AREAS.values(), tuple(sorted(asked - known))]
+    return [" / ".join(_area(runs.get(against), area, asked) for against in BARNABAS) for area in areas]
+
+
+def _area(run: Saved | None, area: tuple[str, ...], asked: set[str]) -> str:
+    of_client = [capability for capability in area if capability in asked]
+    if not of_client:
+        return "–"
+    if run is None or run.report.skipped:
+        return "skipped"
+    works = sum(run.report.results.get(capability) == "" for capability in of_client)
+    return "✓" if works == len(of_client) else f"{works} of {len(of_client)}"
+
+
+def _count(run: Saved | None) -> str:
+    if run is None:
+        return "not run"
+    if run.report.skipped:
+        return f"skipped: {_cell(run.report.skipped)}"
+    works = len(run.report.results) - len(run.report.failed)
+    return ("✓ " if not run.report.failed else "") + f"{works} of {len(run.report.results)}"
+
+
+def _failures(clients: dict[str, dict[str, Saved]]) -> list[str]:
+    """Each with what Apache Kafka says to the same program."""
+    lines = []
+    for name, runs in clients.items():
+        peer = runs.get(PEER)
+        for capability in dict.fromkeys(each for run in BARNABAS if run in runs for each in runs[run].report.failed):
+            where = " and ".join(run for run in BARNABAS if run in runs and capability in runs[run].report.failed)
+            why = next(runs[run].report.failed[capability] for run in BARNABAS if capability in runs[run].report.failed)
+            if peer is None or peer.report.skipped or capability not in peer.report.results:
+                there = "not run"
+            else:
+                there = f"fails too: {peer.report.results[capability]}" if peer.report.results[capability] else "works"
+            lines.append(_row(name, capability, where, _cell(why), _cell(there)))
+    if not lines:
+        return ["Nothing failed."]
+    return ["What failed:", "", *_heading("client", "capability", "logstores", "why", "Apache Kafka 4.3"), *lines]
+
+
+def _told(saved: list[Saved]) -> list[str]:
+    runs = sorted({(each.day, each.commit) for each in saved})
+    said = ", ".join(f"{day} at `{commit}`" for day, commit in runs)
+    return [f"By `make compat`, {said}."]
+
+
+def _heading(*names: str) -> list[str]:
+    return [_row(*names), _row(*["---"] * len(names))]
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _cell(text: str) -> str:
+    """Inside a table, and not too long."""
+    return text.replace("|", "\\|").replace("<", "&lt;")[:220]
