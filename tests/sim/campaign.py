@@ -44,6 +44,9 @@ class Totals:
     events: int = 0
     operations: int = 0
     acknowledged: int = 0
+    groups: int = 0
+    rebalances: int = 0
+    commits: int = 0
     transitions: int = 0
     leader_changes: int = 0
     isr_changes: int = 0
@@ -75,6 +78,9 @@ class Totals:
         self.events += outcome.events
         self.operations += outcome.operations
         self.acknowledged += outcome.acknowledged
+        self.groups += outcome.groups
+        self.rebalances += outcome.rebalances
+        self.commits += outcome.commits
         self.transitions += outcome.reached.transitions
         self.leader_changes += outcome.reached.leader_changes
         self.isr_changes += outcome.reached.isr_changes
@@ -88,7 +94,8 @@ class Totals:
         return (
             f"{self.seeds:,} seeds, {len(self.open)} open; {self.virtual_hours:.2f} virtual hours, "
             f"{self.operations:,} operations ({self.operations_per_s:.1f}/s), {sum(self.hits.values()):,} faults, "
-            f"{self.leader_changes:,} leader changes, {len(self.distinct):,} distinct transitions"
+            f"{self.leader_changes:,} leader changes, {len(self.distinct):,} distinct transitions, "
+            f"{self.groups:,} groups, {self.rebalances:,} rebalances, {self.commits:,} commits"
         )
 
 

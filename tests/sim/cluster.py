@@ -17,6 +17,7 @@ from tests.sim.clients.operator import Operator
 from tests.sim.clients.producer import Producer
 from tests.sim.faults import Faults
 from tests.sim.fencing import check_isr_answer, check_writer
+from tests.sim.groups.cast import Groups
 from tests.sim.history import History
 from tests.sim.invariants import Invariants
 from tests.sim.last_act import LastAct
@@ -49,7 +50,14 @@ class Cluster:
             ControllerNode(f"controller-{each}", scheduler, network) for each in range(shape.controllers)
         ]
         self.logstores = [
-            LogstoreNode(each + 1, scheduler, network, self.promises, shape.replica_lag_ms_max)
+            LogstoreNode(
+                each + 1,
+                scheduler,
+                network,
+                self.promises,
+                shape.replica_lag_ms_max,
+                shape.groups.initial_rebalance_delay_ms,
+            )
             for each in range(shape.logstores)
         ]
         self.purgatories = [PurgatoryNode(f"purgatory-{each}", scheduler, network) for each in range(shape.purgatories)]
@@ -58,12 +66,15 @@ class Cluster:
         # What every client is made with.
         self.common = common = (scheduler, network, addresses, self.history)
         topics = shape.partition_counts
-        self.admin = Admin("admin", *common, shape.topics)
+        # Where nobody makes the topic of offsets, the first request of a group does.
+        made = shape.topics | (shape.offsets_topic if shape.groups.min_isr > 1 else {})
+        self.admin = Admin("admin", *common, made)
         self.operator = Operator(
             "operator",
             *common,
             shape.topics,
             shape.expendable,
+            shape.offsets_topic,
             shape.logstores,
             shape.administration_us,
             self.promises.elections,
@@ -74,11 +85,12 @@ class Cluster:
         self.consumers = [
             Consumer(f"consumer-{index}", *common, topics, taste) for index, taste in enumerate(shape.consumers)
         ]
+        self.groups = Groups(self)
         self._watch()
 
     @property
     def clients(self) -> list[Client]:
-        return [*self.producers, *self.consumers]
+        return [*self.producers, *self.consumers, *self.groups.members]
 
     @property
     def processes(self) -> list[Process]:
@@ -122,8 +134,9 @@ class Cluster:
         self.wait_until(lambda: self.admin.is_done, "the topics are made")
 
     def start_clients(self) -> None:
-        for client in (*self.clients, self.operator):
+        for client in (*self.producers, *self.consumers, self.operator):
             client.start()
+        self.groups.start()
 
     def run_for(self, duration_us: int) -> None:
         self.scheduler.run_until(self.scheduler.now_us + duration_us)

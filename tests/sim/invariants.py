@@ -8,7 +8,7 @@ it sees every state that another node can hear of, and only at what has changed.
 
 from __future__ import annotations
 
-from barnabas.channel.messages import ParkProduce, ParkRequest, PartitionState
+from barnabas.channel.messages import GroupState, ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.in_sync_replicas import PendingIsr
@@ -169,6 +169,13 @@ class Invariants:
 
     def _check_that_nobody_waits_in_vain(self, node: PurgatoryNode) -> None:
         assert node.core is not None
+        for group_watch in node.core._groups:
+            for member in group_watch.waits:
+                if _has_come(group_watch.state, member.coordinator_epoch, member.step):
+                    raise InvariantViolation(
+                        f"{node.name}: step {member.step} of {group_watch.key[2]} under {member.coordinator_epoch} "
+                        f"waits for {group_watch.state}"
+                    )
         for watch in node.core._watches:
             for heap in watch.heaps.values():
                 for wait in heap:
@@ -191,6 +198,13 @@ class Invariants:
         if revision < known:
             raise InvariantViolation(f"I6: {node.name} went back from revision {known} to {revision}")
         self._revisions[life] = revision
+
+
+def _has_come(state: GroupState | None, coordinator_epoch: int, step: int) -> bool:
+    """A group has taken that step, or has another coordinator, or none there."""
+    if state is None or -1 < state.coordinator_epoch < coordinator_epoch:
+        return False
+    return state.coordinator_epoch != coordinator_epoch or state.step >= step
 
 
 def _is_over(state: PartitionState | None, leader_epoch: int) -> bool:

@@ -10,6 +10,7 @@ from barnabas.cluster.keys import PartitionRecord
 from services.logstore.core.partition import Partition
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Behaviour, Producer
+from tests.sim.groups.last_act import LastActOfGroups
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
 from tests.sim.nodes.logstore import LogstoreNode
@@ -29,6 +30,7 @@ class LastAct:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._elections = cluster.promises.elections
+        self._groups = LastActOfGroups(cluster)
 
     def play(self) -> None:
         cluster = self._cluster
@@ -41,6 +43,7 @@ class LastAct:
             "every produce resolves",
         )
         self._have_everybody_take_a_write()
+        self._groups.play()
         self._wait_until_it_is_whole()
         self._read_everything()
         self._check_that_nothing_is_left()
@@ -174,9 +177,10 @@ class LastAct:
     def _check_that_nothing_is_left(self) -> None:
         """No waiter, no watch, no request and no byte is held for anybody when nobody wants anything."""
         cluster = self._cluster
-        for client in (*cluster.clients, cluster.admin, cluster.operator):
+        for client in (*cluster.clients, cluster.admin, cluster.operator, cluster.groups.administrator):
             client.kill()
         cluster.run_for(QUIET_US)
+        self._groups.check_that_nothing_is_left()
         for purgatory in cluster.purgatories:
             core = purgatory.core
             assert core is not None

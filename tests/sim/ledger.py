@@ -27,13 +27,29 @@ written by it from the files in `{directory}/`, which have the faults by kind an
 
 An operation is a client's request that was answered: a produce, or a fetch that brought records. A transition is a
 change of one replica's part in its partition, distinct by what the other replicas were at that time. An open seed is
-one that failed and has not held again since.
+one that failed and has not held again since. A rebalance is a generation of a group of consumers, a commit an offset of
+one partition that was acknowledged.
 
 | commit | seeds | virtual hours | operations | per s | acknowledged | faults | leader changes | ISR changes \
-| distinct transitions | CPU hours | open |
-|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+| distinct transitions | rebalances | commits | CPU hours | open |
+|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 {rows}
 """
+
+
+_SUMMED = (
+    "virtual_ms",
+    "operations",
+    "acknowledged_records",
+    "faults",
+    "leader_changes",
+    "isr_changes",
+    "rebalances",
+    "commits",
+    "cpu_s",
+)
+# Explorations that were saved before there were groups.
+_WITHOUT_GROUPS = {"rebalances": 0, "commits": 0}
 
 
 class Exploration:
@@ -121,6 +137,9 @@ class Exploration:
             "operations": totals.operations,
             "operations_per_s": round(totals.operations_per_s, 2),
             "acknowledged_records": totals.acknowledged,
+            "groups": totals.groups,
+            "rebalances": totals.rebalances,
+            "commits": totals.commits,
             "faults": sum(totals.hits.values()),
             "faults_by_kind": {fault.value: totals.hits[fault] for fault in Fault},
             "transitions": totals.transitions,
@@ -141,10 +160,9 @@ class Exploration:
 
 def page_of(directory: Path) -> str:
     """The ledger's page, from its files."""
-    saved = _all_of(directory)
+    saved = [_WITHOUT_GROUPS | each for each in _all_of(directory)]
     rows = [_row(each) for each in saved]
-    summed = ("virtual_ms", "operations", "acknowledged_records", "faults", "leader_changes", "isr_changes", "cpu_s")
-    total: dict[str, Any] = {name: sum(each[name] for each in saved) for name in summed}
+    total: dict[str, Any] = {name: sum(each[name] for each in saved) for name in _SUMMED}
     total |= {
         "commit": "**all**",
         "seeds": sum(each["seeds"] for each in saved),
@@ -170,6 +188,8 @@ def _row(saved: dict[str, Any]) -> str:
         f"{saved['leader_changes']:,}",
         f"{saved['isr_changes']:,}",
         ("" if "first_seed" in saved else "at least ") + f"{saved['distinct_transitions']:,}",
+        f"{saved['rebalances']:,}",
+        f"{saved['commits']:,}",
         f"{saved['cpu_s'] / 3600:.1f}",
         str(len([each for each in saved["open"] if "held_at" not in each])),
     ]
@@ -191,6 +211,9 @@ def _totals_of(saved: dict[str, Any]) -> Totals:
         events=saved["events"],
         operations=saved["operations"],
         acknowledged=saved["acknowledged_records"],
+        groups=saved["groups"],
+        rebalances=saved["rebalances"],
+        commits=saved["commits"],
         transitions=saved["transitions"],
         leader_changes=saved["leader_changes"],
         isr_changes=saved["isr_changes"],

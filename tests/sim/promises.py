@@ -48,6 +48,9 @@ class Promises:
         self.elections = Elections(self._elected, self._altered)
         self._promises: dict[PartitionKey, Promise] = {}
         self.losses_allowed = 0
+        # Heard by those who read along: batches that are committed, and from where on none of it is any more.
+        self.committed: Callable[[PartitionKey, list[Batch]], None] = lambda key, batches: None
+        self.lost: Callable[[PartitionKey, int], None] = lambda key, end: None
 
     def of(self, key: PartitionKey) -> Promise:
         promise = self._promises.get(key)
@@ -239,6 +242,7 @@ class Promises:
         """What was committed from here on is a promise no longer."""
         lost = promise.book.cut(end)
         self._history.lost(key, [pair for batch in lost for pair in batch.values().items()])
+        self.lost(key, end)
         self.losses_allowed += 1
         for replica in promise.replicas.values():
             replica.agreed_end = min(replica.agreed_end, end)
@@ -268,6 +272,7 @@ class Promises:
                 f"I7: {name(key)} at {node.name}: high watermark {upto}, written up to {replica.end}"
             )
         book.add(batches, upto, epoch)
+        self.committed(key, batches)
         record = self.elections.record_of(key, epoch)
         if record is not None:
             self._check_complete(key, promise, record)

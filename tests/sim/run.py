@@ -46,6 +46,9 @@ class Outcome:
     cpu_s: float
     operations: int
     acknowledged: int
+    groups: int
+    rebalances: int
+    commits: int
     told: str
     shape: str
     hits: Counter[Fault]
@@ -99,7 +102,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
             failure = Failure(f"liveness: no rest after {EVENTS_MAX} events", "", scheduler.now_us, [], [])
     except Exception as error:
         failure = _failure(error, cluster)
-    counts = cluster.history.counts
+    counts, grouped = cluster.history.counts, cluster.groups.history.counts
     return Outcome(
         seed=seed,
         trace=scheduler.trace,
@@ -108,7 +111,10 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         cpu_s=time.process_time() - began_s,
         operations=counts.operations,
         acknowledged=counts.acked,
-        told=f"{counts}, {sum(each.passes for each in cluster.logstores)} logs cleaned; {cluster.network}",
+        groups=grouped.groups,
+        rebalances=grouped.rebalances,
+        commits=grouped.commits,
+        told=f"{counts}, {grouped}; {sum(each.passes for each in cluster.logstores)} logs cleaned; {cluster.network}",
         shape=str(shape),
         hits=faults.hits,
         kinds=kinds,

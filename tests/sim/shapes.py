@@ -14,6 +14,7 @@ from random import Random
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.faults import Fault
+from tests.sim.groups.shape import random_groups, random_quiet_groups
 from tests.sim.scheduler import MS, SECOND
 from tests.sim.topology import Shape, TopicShape, random_administration_us, random_replica_lag_ms, random_topics
 
@@ -38,6 +39,8 @@ class AtMost:
     consumers: int = 99
     topics: int = 99
     partitions: int = 99
+    groups: int = 99
+    members: int = 99
 
     def bound(self, shape: Shape) -> None:
         shape.logstores = min(shape.logstores, self.logstores)
@@ -46,6 +49,9 @@ class AtMost:
         shape.controllers = min(shape.controllers, self.controllers)
         shape.producers = shape.producers[: self.producers]
         shape.consumers = shape.consumers[: self.consumers]
+        shape.groups.groups = shape.groups.groups[: self.groups]
+        for group in shape.groups.groups:
+            group.members = group.members[: self.members]
         kept = list(shape.topics.items())[: self.topics]
         shape.topics = {
             topic: TopicShape(
@@ -121,6 +127,7 @@ def _busy(random: Random) -> Shape:
         replica_lag_ms_max=random_replica_lag_ms(random),
         expendable=["payments"],
         administration_us=random_administration_us(random),
+        groups=random_groups(random),
     )
 
 
@@ -184,4 +191,5 @@ def _long(random: Random) -> Shape:
         replica_lag_ms_max=random_replica_lag_ms(random),
         expendable=["payments"],
         administration_us=random.choice((0, 5, 10, 20)) * SECOND,
+        groups=random_quiet_groups(random),
     )

@@ -16,7 +16,18 @@ from tests.sim.shapes import AtMost, Profile
 SEEDS_PER_CASE = 4
 CPU_S_MAX = 240.0
 # In the order of what helps a reader most.
-SIZES = ("producers", "consumers", "topics", "partitions", "gateways", "purgatories", "controllers", "logstores")
+SIZES = (
+    "groups",
+    "members",
+    "producers",
+    "consumers",
+    "topics",
+    "partitions",
+    "gateways",
+    "purgatories",
+    "controllers",
+    "logstores",
+)
 
 
 @dataclass(slots=True)
@@ -86,7 +97,7 @@ class Shrinking:
             yield replace(options, faults=[each for each in kinds if each is not kind])
         assert set(SIZES) == {each.name for each in fields(AtMost)}
         for size in SIZES:
-            least = 0 if size == "consumers" else 1
+            least = 0 if size in ("groups", "consumers") else 1
             for bound in range(least, min(4, getattr(options.at_most, size))):
                 yield replace(options, at_most=replace(options.at_most, **{size: bound}))
 

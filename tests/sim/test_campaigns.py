@@ -22,7 +22,23 @@ from tests.sim.transitions import Reached
 def outcome_of(seed: int, failure: Failure | None = None, kinds: tuple[Fault, ...] = ()) -> Outcome:
     reached = Reached({seed % 3, seed % 5}, 10, 2, 1)
     return Outcome(
-        seed, f"{seed}", 100, 3_600_000, 1.0, 20_000, 9_000, "", "", Counter(kinds), list(kinds), reached, failure, []
+        seed=seed,
+        trace=f"{seed}",
+        events=100,
+        virtual_ms=3_600_000,
+        cpu_s=1.0,
+        operations=20_000,
+        acknowledged=9_000,
+        groups=2,
+        rebalances=5,
+        commits=70,
+        told="",
+        shape="",
+        hits=Counter(kinds),
+        kinds=list(kinds),
+        reached=reached,
+        failure=failure,
+        remembered=[],
     )
 
 
@@ -44,11 +60,12 @@ def test_a_case_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     smallest = Shrinking(case, outcome_of(11, failure_at(7), kinds), lambda smaller: None, 60).run()
     assert smallest.options.faults == [Fault.KILL_LOGSTORE]
     assert smallest.options.seconds == 8
-    least = AtMost(1, 1, 1, 1, producers=2, consumers=0, topics=1, partitions=1)
+    least = AtMost(1, 1, 1, 1, producers=2, consumers=0, topics=1, partitions=1, groups=0, members=1)
     assert smallest.options.at_most == least
     assert smallest.command == (
         "python -m tests.sim --seed 11 --profile long --seconds 8 --faults 'kill_logstore' --at-most "
-        "logstores=1,gateways=1,purgatories=1,controllers=1,producers=2,consumers=0,topics=1,partitions=1"
+        "logstores=1,gateways=1,purgatories=1,controllers=1,producers=2,consumers=0,topics=1,partitions=1,groups=0,"
+        "members=1"
     )
 
 
@@ -114,6 +131,7 @@ def test_an_exploration_goes_on_where_it_was_interrupted(tmp_path: Path, monkeyp
     assert saved["operations_per_s"] == round(120_000 / (6 * 3600), 2)
     assert saved["faults_by_kind"][Fault.CUT.value] == 6
     assert saved["distinct_transitions"] == 5
+    assert (saved["groups"], saved["rebalances"], saved["commits"]) == (12, 30, 420)
     assert [each["seed"] for each in saved["open"]] == [2]
     assert not list(directory.glob("*.transitions"))
 

@@ -7,6 +7,7 @@ from random import Random
 
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
+from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR, OFFSETS_TOPIC, GroupsShape
 
 REPLICA_LAG_MS_MAX = 30_000
 MIN_ISR = "min.insync.replicas"
@@ -46,6 +47,14 @@ class Shape:
     """Topics that an administrator may delete, or have led unclean."""
     administration_us: int = 0
     """How long an administrator rests between two requests; 0: there is none."""
+    groups: GroupsShape = field(default_factory=GroupsShape)
+
+    @property
+    def offsets_topic(self) -> dict[str, TopicShape]:
+        """`__consumer_offsets`, where groups are."""
+        configs = {MIN_ISR: str(self.groups.min_isr)}
+        shape = TopicShape(OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR, configs)
+        return {OFFSETS_TOPIC: shape} if self.groups.groups else {}
 
     @property
     def partition_counts(self) -> dict[str, int]:
@@ -56,7 +65,7 @@ class Shape:
         return (
             f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
             f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
-            f"{topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
+            f"{self.groups}, {topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
             f"{f'administered every {self.administration_us / 1000:g} ms, ' if self.administration_us else ''}"
             f"{'encoded' if self.encode else 'by reference'}"
         )

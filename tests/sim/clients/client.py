@@ -115,6 +115,7 @@ class Client(Process):
         version: int,
         response_type: type[R],
         answered: Callable[[R | None], object],
+        timeout_us: int = REQUEST_TIMEOUT_US,
     ) -> None:
         """Send a request; `answered` is called once, with None when the connection was lost first."""
         self._last_correlation_id += 1
@@ -125,7 +126,7 @@ class Client(Process):
             answered(response)
 
         timer = self.after(
-            REQUEST_TIMEOUT_US, f"waits no longer for {correlation_id}", lambda: self.disconnect("no answer in time")
+            timeout_us, f"waits no longer for {correlation_id}", lambda: self.disconnect("no answer in time")
         )
         self._outstanding.append(_Outstanding(correlation_id, api_key, version, typed, timer))
         self._send(b"".join(map(bytes, encode_request(request, version, correlation_id, self.name))))

@@ -67,33 +67,37 @@ class Consumer(Client):
     def boot(self) -> None:
         self.positions.clear()
         self.high_watermarks.clear()
-        self._leave_session()
+        self.leave_session()
         super().boot()
 
-    def _leave_session(self) -> None:
+    @property
+    def wanted(self) -> list[tuple[str, int]]:
+        """The partitions that it reads."""
+        return [(topic, partition) for topic, count in self.topics.items() for partition in range(count)]
+
+    def has_read(self, key: tuple[str, int], begin: int, end: int) -> None:
+        """These records, as they are in the log."""
+
+    def leave_session(self) -> None:
         """The next fetch names everything; it closes the session, if there is one."""
         self._session_epoch = INITIAL_EPOCH if self.taste.uses_sessions else FINAL_EPOCH
         self._in_session = {}
 
     def has_caught_up(self) -> bool:
         """It has read everything that was committed when it last looked, everywhere."""
-        wanted = [(topic, partition) for topic, count in self.topics.items() for partition in range(count)]
         return all(
-            key in self.high_watermarks and self.positions.get(key, -1) >= self.high_watermarks[key] for key in wanted
+            key in self.high_watermarks and self.positions.get(key, -1) >= self.high_watermarks[key]
+            for key in self.wanted
         )
 
     def work(self) -> None:
-        self.learn_topics(list(self.topics), self._list_offsets)
+        self.learn_topics(list(self.topics), self.read)
 
     # --- where to begin ----------------------------------------------------------------------------------------------
 
-    def _list_offsets(self) -> None:
-        unknown = [
-            (topic, partition)
-            for topic, count in self.topics.items()
-            for partition in range(count)
-            if (topic, partition) not in self.positions
-        ]
+    def read(self) -> None:
+        """Go on reading, where nobody knows where from the log's begin; it goes on by itself then."""
+        unknown = [key for key in self.wanted if key not in self.positions]
         if not unknown:
             self._fetch()
             return
@@ -111,7 +115,7 @@ class Consumer(Client):
                 for partition in topic.partitions:
                     if partition.error_code == 0:
                         self.positions[topic.name, partition.partition_index] = partition.offset
-            self.meanwhile(20 * MS, "goes on", self._list_offsets)
+            self.meanwhile(20 * MS, "goes on", self.read)
 
         self.ask(
             ApiKey.LIST_OFFSETS,
@@ -176,19 +180,19 @@ class Consumer(Client):
         self.ask(ApiKey.FETCH, request, taste.version, FetchResponse, told)
 
     def connection_lost(self) -> None:
-        self._leave_session()
+        self.leave_session()
 
     def _fetched(self, response: FetchResponse | None) -> None:
         if response is not None:
             delay_us = self.scheduler.random.randrange(1, 3 * MS) + (50 * MS if self._look_at(response) else 0)
-            self.meanwhile(delay_us, "fetches on", self._list_offsets)
+            self.meanwhile(delay_us, "fetches on", self.read)
 
     def _look_at(self, response: FetchResponse | None) -> bool:
         """Take what is there; True when some partition failed."""
         if response is None:
             return False
         if response.error_code in SESSION_ERRORS and self.taste.uses_sessions:
-            self._leave_session()
+            self.leave_session()
             return False
         if response.error_code:
             raise InvariantViolation(f"{self.name}: a whole fetch failed with {ErrorCode(response.error_code).name}")
@@ -209,7 +213,7 @@ class Consumer(Client):
     def _failed(self, topic: str, partition: PartitionData) -> None:
         key = (topic, partition.partition_index)
         if partition.error_code in UNKNOWN_TOPIC:
-            self._leave_session()
+            self.leave_session()
             self.learn_again(list(self.topics))
         elif partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not self.history.may_jump(*key):
@@ -220,7 +224,7 @@ class Consumer(Client):
         """It is read from its begin."""
         for key in [key for key in self.positions if key[0] == topic]:
             del self.positions[key]
-        self._leave_session()
+        self.leave_session()
 
     def _take(self, topic: str, partition: PartitionData) -> None:
         key = (topic, partition.partition_index)
@@ -238,6 +242,8 @@ class Consumer(Client):
                 assert record.value is not None
                 self.history.consumed(*key, record.offset, record.value)
                 position += 1
+        if position > self.positions[key]:
+            self.has_read(key, self.positions[key], position)
         if self.positions[key] < position > partition.high_watermark:
             raise InvariantViolation(
                 f"{topic}-{key[1]}: offset {position - 1} was read at a high watermark of {partition.high_watermark}"

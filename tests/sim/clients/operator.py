@@ -50,7 +50,9 @@ R = TypeVar("R", bound=Response)
 
 
 class Operator(Client):
-    """What may cost records, or whole topics, is done to `expendable` topics only; `interval_us` 0: it only watches."""
+    """What may cost records, or whole topics, is done to `expendable` topics only; to those that are `only_moved`
+    nothing but moves and elections; `interval_us` 0: it only watches.
+    """
 
     def __init__(
         self,
@@ -61,12 +63,14 @@ class Operator(Client):
         history: History,
         topics: dict[str, TopicShape],
         expendable: list[str],
+        only_moved: dict[str, TopicShape],
         logstores: int,
         interval_us: int,
         elections: Elections,
     ) -> None:
         super().__init__(name, scheduler, network, gateways, history)
-        self._topics = topics
+        self._topics = topics | only_moved
+        self._only_moved = only_moved
         self._expendable = expendable
         self._node_ids = list(range(1, logstores + 1))
         self._interval_us = interval_us
@@ -95,9 +99,9 @@ class Operator(Client):
             self._move,
             self._cancel_move,
             self._elect_preferred,
-            self._delete_records,
-            self._change_settings,
         ]
+        if topic not in self._only_moved:
+            tasks += [self._delete_records, self._change_settings]
         if topic in self._expendable:
             tasks += [self._elect_unclean, self._delete_topic]
         random.choice(tasks)(topic, partition)

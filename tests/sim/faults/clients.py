@@ -29,6 +29,23 @@ def zombie_producer(faults: Faults) -> None:
         faults.scheduler.plan(duration_us, f"{producer.name} wakes", producer.resume)
 
 
+def zombie_member(faults: Faults) -> None:
+    """It sleeps for longer than its session, and goes on as if nothing was. A static member's place is taken
+    meanwhile.
+    """
+    members = [each for each in faults.cluster.groups.members if each.alive and not each.paused and each.has_its_share]
+    member = faults.one_of(members)
+    if member is None:
+        return
+    member.pause()
+    faults.hit(Fault.ZOMBIE_MEMBER)
+    session_us = member.group.session_ms * MS
+    if member.twin is not None and faults.random.random() < 0.7:
+        faults.later(session_us, f"{member.twin.name} takes its place", member.twin.take_its_place)
+    duration_us = session_us // 2 + faults.random.randrange(2 * session_us)
+    faults.scheduler.plan(duration_us, f"{member.name} wakes", member.resume)
+
+
 def retry_storm(faults: Faults) -> None:
     """Their connections go, three times in a second."""
     cluster = faults.cluster
@@ -46,6 +63,7 @@ def retry_storm(faults: Faults) -> None:
 STRIKES: dict[Fault, Callable[[Faults], None]] = {
     Fault.KILL_CLIENT: kill_client,
     Fault.ZOMBIE_PRODUCER: zombie_producer,
+    Fault.ZOMBIE_MEMBER: zombie_member,
     Fault.RETRY_STORM: retry_storm,
 }
 

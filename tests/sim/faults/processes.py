@@ -52,6 +52,12 @@ def kill_controller(faults: Faults) -> None:
     kill(faults, Fault.KILL_CONTROLLER, [each for each in faults.cluster.controllers if each.is_active])
 
 
+def kill_coordinator(faults: Faults) -> None:
+    """Where there are groups."""
+    if faults.cluster.groups.shapes:
+        kill(faults, Fault.KILL_COORDINATOR, faults.cluster.groups.coordinators())
+
+
 def kill_all_logstores(faults: Faults) -> None:
     living = [each for each in faults.cluster.logstores if each.alive]
     if len(living) > 1:
@@ -207,6 +213,7 @@ STRIKES: dict[Fault, Callable[[Faults], None]] = {
     Fault.KILL_PURGATORY: kill_purgatory,
     Fault.KILL_PARKED: kill_parked,
     Fault.KILL_CONTROLLER: kill_controller,
+    Fault.KILL_COORDINATOR: kill_coordinator,
     Fault.KILL_ALL_LOGSTORES: kill_all_logstores,
     Fault.RESTART_STORM: restart_storm,
     Fault.TERMINATE_LOGSTORE: terminate_logstore,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from tests.sim.mutants.control import CONTROL
 from tests.sim.mutants.controller import CONTROLLER
 from tests.sim.mutants.gateway import GATEWAY
+from tests.sim.mutants.groups import GROUPS
 from tests.sim.mutants.in_sync import IN_SYNC
 from tests.sim.mutants.planting import Mutant
 from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
 from tests.sim.mutants.storage import STORAGE
 
-AREAS = (PURGATORY, GATEWAY, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER)
+AREAS = (PURGATORY, GATEWAY, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, GROUPS)
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

@@ -18,7 +18,7 @@ from tests.sim.shapes import AtMost, Profile
 
 SECONDS = 10
 # A cluster as small as shows what three logstores do to each other.
-SMALL = AtMost(logstores=3, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1)
+SMALL = AtMost(logstores=3, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1, groups=0)
 
 ANY = None
 DISKS = [

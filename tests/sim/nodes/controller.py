@@ -23,8 +23,10 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
+from services.controller.core.offsets_topic import OffsetsTopic
 from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
+from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR
 from tests.sim.links import Link
 from tests.sim.network import End
 from tests.sim.nodes.etcd import EtcdClient
@@ -57,7 +59,11 @@ class ControllerNode(Process):
         self.core = Controller(
             keys=self._etcd.keys,
             registration=record,
-            defaults=TopicDefaults(DEFAULT_PARTITIONS, DEFAULT_REPLICATION_FACTOR),
+            defaults=TopicDefaults(
+                DEFAULT_PARTITIONS,
+                DEFAULT_REPLICATION_FACTOR,
+                OffsetsTopic(OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR),
+            ),
             new_topic_id=lambda: random.randbytes(16),
             new_cluster_id=lambda: urlsafe_b64encode(random.randbytes(16)).decode().rstrip("="),
             wall_ms=lambda: self.wall_ms,

@@ -16,6 +16,7 @@ from barnabas.cluster.messages import (
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
+from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.outbox import ReplicationOutgoing
@@ -48,6 +49,7 @@ DIRECTORY = "/data"
 ALTER_PARTITION_TIMEOUT_MS = 5_000
 HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
+SESSION_MS_MIN = 500
 RESTART_US_MAX = 3_000 * MS
 
 
@@ -61,11 +63,13 @@ class LogstoreNode(Process):
         network: Network,
         disk_watcher: DiskWatcher,
         replica_lag_ms_max: int,
+        initial_rebalance_delay_ms: int,
     ) -> None:
         super().__init__(f"logstore-{node_id}", scheduler, network)
         self.node_id = node_id
         self._disk_watcher = disk_watcher
         self._replication = ReplicationConfig(replica_lag_ms_max)
+        self._groups = GroupConfig(initial_rebalance_delay_ms, min_session_timeout_ms=SESSION_MS_MIN)
         self.disk = DiskModel(chance=scheduler.random)
         # How much longer the disk takes for the next effect.
         self.disk_stall_us: Callable[[], int] | None = None
@@ -119,7 +123,11 @@ class LogstoreNode(Process):
         assert isinstance(directory, LogDirectory), directory
         loaded = [opened for opened in directory.load(self._topic_config, self.now_ms) if _is_ours(directory, opened)]
         config = LogstoreConfig(
-            self.node_id, cluster_id, cleaner_backoff_ms=CLEANER_BACKOFF_MS, replication=self._replication
+            self.node_id,
+            cluster_id,
+            cleaner_backoff_ms=CLEANER_BACKOFF_MS,
+            replication=self._replication,
+            groups=self._groups,
         )
         self._cleaner = CleanerNode(self)
         self.core = LogstoreCore(config, [directory], loaded, CODECS, self._new_member_id)
@@ -294,7 +302,7 @@ class LogstoreNode(Process):
             self._registrar.update()
         self._replicate(outgoing.replication)
         for problem in outgoing.coordination_problems:
-            self.scheduler.note(f"{self.name} can't coordinate: {problem}")
+            self.scheduler.note(f"{self.name}: {problem}")
         if not self.alive:
             return
         for stream_id, reason in (*outgoing.closes, *outgoing.replication.closes):

@@ -1,0 +1,131 @@
+"""Which groups there are in a run, and what their members are like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.sim.clients.consumer import Taste
+from tests.sim.scheduler import MS, SECOND
+
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITIONS = 2
+OFFSETS_REPLICATION_FACTOR = 3
+
+
+@dataclass(slots=True, frozen=True)
+class Versions:
+    """What a client speaks, API by API."""
+
+    find: int
+    join: int
+    sync: int
+    heartbeat: int
+    leave: int
+    commit: int
+    fetch: int
+
+
+# Of the time when members were let in at once; of static members' first; of today, but for topic ids.
+FIRST = Versions(find=1, join=3, sync=1, heartbeat=1, leave=1, commit=5, fetch=4)
+STATIC = Versions(find=3, join=5, sync=3, heartbeat=3, leave=3, commit=7, fetch=7)
+TODAY = Versions(find=4, join=9, sync=5, heartbeat=4, leave=5, commit=9, fetch=9)
+
+
+@dataclass(slots=True)
+class MemberBehaviour:
+    """`stay_us`: after about so long it leaves, and comes back; 0: never."""
+
+    versions: Versions
+    is_static: bool
+    stay_us: int
+    taste: Taste
+
+
+@dataclass(slots=True)
+class GroupShape:
+    """`rebalance_ms` is no shorter than `session_ms`: who is heard of in a session stays in its group."""
+
+    group_id: str
+    session_ms: int
+    rebalance_ms: int
+    heartbeat_us: int
+    commit_us: int
+    members: list[MemberBehaviour] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class GroupsShape:
+    """All groups of a run; `min_isr`: that of `__consumer_offsets`, 1 where the first request of a group makes it."""
+
+    groups: list[GroupShape] = field(default_factory=list)
+    min_isr: int = 1
+    initial_rebalance_delay_ms: int = 0
+    administration_us: int = 0
+    """How long an administrator of groups rests between two requests; 0: there is none."""
+
+    def __str__(self) -> str:
+        if not self.groups:
+            return "no groups"
+        members = "+".join(str(len(group.members)) for group in self.groups)
+        return f"{len(self.groups)} groups of {members} members, offsets of min ISR {self.min_isr}"
+
+
+def random_groups(random: Random) -> GroupsShape:
+    """Of a busy cluster: sessions of moments; one cluster in five has none."""
+    if random.random() < 0.2:
+        return GroupsShape()
+    shape = GroupsShape(
+        min_isr=random.choice((1, 2, 2)),
+        initial_rebalance_delay_ms=random.choice((0, 100, 1_000)),
+        administration_us=random.choice((0, 100, 400)) * MS,
+    )
+    for index in range(random.choice((1, 1, 2))):
+        session_ms = random.choice((1_500, 3_000))
+        group = GroupShape(
+            f"group-{index}",
+            session_ms,
+            session_ms + random.choice((0, 2_000)),
+            heartbeat_us=random.choice((150, 400)) * MS,
+            commit_us=random.choice((100, 300, 1_000)) * MS,
+        )
+        for _ in range(random.randint(1, 4)):
+            stay_us = random.choice((0, 0, 2, 8)) * SECOND
+            group.members.append(_member(random, stay_us, max_wait_ms=random.choice((0, 50, 300))))
+        shape.groups.append(group)
+    return shape
+
+
+def random_quiet_groups(random: Random) -> GroupsShape:
+    """Of a cluster that works at a quiet pace; three in ten have none."""
+    if random.random() < 0.3:
+        return GroupsShape()
+    shape = GroupsShape(
+        min_isr=random.choice((1, 2, 2)),
+        initial_rebalance_delay_ms=random.choice((0, 3_000)),
+        administration_us=random.choice((0, 10)) * SECOND,
+    )
+    group = GroupShape(
+        "group-0",
+        session_ms=random.choice((6_000, 10_000)),
+        rebalance_ms=random.choice((10_000, 15_000)),
+        heartbeat_us=3 * SECOND,
+        commit_us=5 * SECOND,
+    )
+    for _ in range(random.choice((2, 2, 3))):
+        group.members.append(_member(random, random.choice((0, 0, 60, 120)) * SECOND, max_wait_ms=1_000))
+    shape.groups.append(group)
+    return shape
+
+
+def _member(random: Random, stay_us: int, max_wait_ms: int) -> MemberBehaviour:
+    is_static = random.random() < 0.35
+    taste = Taste(
+        version=random.choice((4, 11, 12, 13, 18)),
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        isolation_level=0,
+        uses_sessions=random.random() < 0.6,
+    )
+    versions = random.choice((STATIC, TODAY) if is_static else (FIRST, STATIC, TODAY))
+    return MemberBehaviour(versions, is_static, stay_us, taste)

@@ -1,0 +1,243 @@
+"""Groups: rule 32 and I13, what is told, who may commit, who lives, and what a new coordinator knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barnabas.channel.messages import GroupAnswer, GroupState, Outcome
+from barnabas.wire.errors import ErrorCode
+from services.logstore.core.coordinator.groups import calls
+from services.logstore.core.coordinator.groups.group import Group
+from services.logstore.core.coordinator.groups.group_partition import GroupPartition
+from services.logstore.core.coordinator.groups.journal import Deferred, Journal
+from services.logstore.core.coordinator.groups.loading import Loader
+from services.logstore.core.coordinator.groups.member import Member
+from services.logstore.core.coordinator.groups.offsets import Offsets, check_commit
+from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
+from services.logstore.core.coordinator.groups.registry import drop_offset
+from services.logstore.core.coordinator.led_partitions import LedPartition
+from services.purgatory.core.group_watches import ParkedGroup
+from services.purgatory.core.purgatory import PurgatoryCore
+from tests.sim.faults import Fault
+from tests.sim.mutants.planting import Mutants, replace_in
+from tests.sim.shapes import AtMost
+
+GROUPS = Mutants("groups")
+
+# What three logstores and a group do to each other, with little else going on.
+SMALL = AtMost(logstores=3, gateways=2, purgatories=1, controllers=2, producers=1, consumers=0, groups=1)
+MEMBERS = [Fault.KILL_CLIENT, Fault.ZOMBIE_MEMBER, Fault.RETRY_STORM, Fault.RESET]
+COORDINATORS = [
+    Fault.KILL_COORDINATOR,
+    Fault.TERMINATE_LOGSTORE,
+    Fault.PAUSE_PAST_LEASE,
+    Fault.LEASE_ENDS_EARLY,
+    Fault.CRASH_WRITTEN,
+    Fault.KILL_CLIENT,
+]
+
+
+# --- what is told ----------------------------------------------------------------------------------------------------
+
+
+@GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
+def answers_before_the_log_has_it() -> None:
+    def answer(self: Journal, stream_id: int, told: GroupAnswer) -> None:
+        self._answers.append((stream_id, told))
+
+    replace_in(Journal, "answer", answer)
+
+
+@GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
+def assignments_are_told_before_the_log_has_them() -> None:
+    def defer(self: Journal, deferred: Deferred) -> None:
+        deferred.committed()
+
+    replace_in(Journal, "defer", defer)
+
+
+@GROUPS.breaks("I13", MEMBERS, at_most=SMALL)
+def sync_answers_the_previous_assignment() -> None:
+    original = Rebalancing._assigned
+
+    def assigned(self: Rebalancing, group: Group, generation_id: int, assignments: dict[str, bytes]) -> None:
+        before = {each.member_id: each.assignment or assignments[each.member_id] for each in group.members.values()}
+        original(self, group, generation_id, before)
+
+    replace_in(Rebalancing, "_assigned", assigned)
+
+
+@GROUPS.breaks("I13", MEMBERS, at_most=SMALL)
+def the_last_word_of_a_leader_counts() -> None:
+    """A leader that hands in its assignments twice, as one does that has lost the answer, is obeyed twice."""
+    original = Rebalancing._assign
+
+    def assign(self: Rebalancing, group: Group, request: Any) -> None:
+        original(self, group, request)
+        group.assigned_generation = -1
+
+    replace_in(Rebalancing, "_assign", assign)
+
+
+# --- who may commit, who lives ---------------------------------------------------------------------------------------
+
+
+@GROUPS.breaks("32", MEMBERS, at_most=SMALL)
+def an_old_generation_may_commit() -> None:
+    def check(group: Group | None, request: Any, version: int) -> ErrorCode:
+        error = check_commit(group, request, version)
+        return ErrorCode.NONE if error is ErrorCode.ILLEGAL_GENERATION and group is not None else error
+
+    replace_in(calls, "check_commit", check)
+
+
+@GROUPS.breaks("32", MEMBERS, at_most=SMALL)
+def static_members_are_not_fenced() -> None:
+    """Who had the place before commits on as if nothing was."""
+
+    def check(group: Group | None, request: Any, version: int) -> ErrorCode:
+        error = check_commit(group, request, version)
+        return ErrorCode.NONE if error is ErrorCode.FENCED_INSTANCE_ID else error
+
+    replace_in(calls, "check_commit", check)
+
+
+@GROUPS.breaks("32", MEMBERS, at_most=SMALL)
+def heartbeats_keep_nobody_alive() -> None:
+    def lives(self: Rebalancing, member: Member) -> None:
+        assert member.session is not None
+        if member.session.at_ms < 0:
+            self._deadlines.set(member.session, self._clock.now_ms + member.session_timeout_ms)
+
+    replace_in(Rebalancing, "lives", lives)
+
+
+@GROUPS.breaks("32", MEMBERS, at_most=SMALL)
+def sessions_never_end() -> None:
+    replace_in(Rebalancing, "_session_is_over", lambda self, group, member: None)
+
+
+@GROUPS.breaks("32", MEMBERS, at_most=SMALL)
+def a_generation_keeps_its_number() -> None:
+    """What is given to others is given under the number that those have who had it before."""
+    original = Group.begin_generation
+
+    def begin_generation(self: Group, wall_ms: int) -> None:
+        original(self, wall_ms)
+        self.generation_id = max(1, self.generation_id - 1)
+
+    replace_in(Group, "begin_generation", begin_generation)
+
+
+# --- who comes after -------------------------------------------------------------------------------------------------
+
+
+@GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
+def a_new_coordinator_does_not_load() -> None:
+    original = GroupPartition.load
+
+    def load(self: GroupPartition) -> bool:
+        assert self.loader is not None
+        self.loader._end_offset = 0
+        return original(self)
+
+    replace_in(GroupPartition, "load", load)
+
+
+@GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
+def it_answers_while_it_loads() -> None:
+    original = GroupPartition.call
+
+    def call(self: GroupPartition, stream_id: int, asked: Any) -> None:
+        loader, self.loader = self.loader, None
+        try:
+            original(self, stream_id, asked)
+        finally:
+            self.loader = loader
+
+    replace_in(GroupPartition, "call", call)
+
+
+@GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
+def it_loads_what_is_committed_and_nothing_after() -> None:
+    """What the leader before it has appended last, and has been told to be committed by none."""
+    original = Loader.__init__
+
+    def init(self: Loader, groups: Any, decompress: Any, end_offset: int, wall_ms: int) -> None:
+        original(self, groups, decompress, max(0, end_offset - 1), wall_ms)
+
+    replace_in(Loader, "__init__", init)
+
+
+@GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
+def an_older_epoch_goes_on() -> None:
+    """A coordinator that leads again takes what it knows from before for true, and appends under the new epoch."""
+
+    def holds(self: LedPartition) -> bool:
+        return not self.is_unreadable
+
+    def check_append(self: LedPartition, expected_epoch: int) -> ErrorCode:
+        return self.partition.check_append(self.partition.leader_epoch, -1)
+
+    replace_in(LedPartition, "holds", property(holds))
+    replace_in(LedPartition, "check_append", check_append)
+
+
+@GROUPS.breaks("I13", [*COORDINATORS, Fault.ISOLATE, Fault.CUT, Fault.DISK_FULL], at_most=SMALL)
+def an_append_that_is_refused_is_forgotten() -> None:
+    original = Journal.append
+
+    def append(self: Journal) -> bool:
+        original(self)
+        for _, waiting in [*self._waiting, (0, self._waiting_now)]:
+            for each in waiting:
+                if not isinstance(each, Deferred):
+                    self._answers.append(each)
+        self._waiting_now = []
+        return True
+
+    replace_in(Journal, "append", append)
+
+
+@GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
+def tombstones_are_not_written() -> None:
+    def drop(self: Offsets, group: Group, topic: str, partition: int) -> None:
+        drop_offset(group, topic, partition)
+
+    replace_in(Offsets, "_drop", drop)
+
+
+@GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
+def tombstones_are_not_read() -> None:
+    original = Loader._apply_offset
+
+    def apply_offset(self: Loader, key: Any, value: Any, offset: int) -> None:
+        if value is not None:
+            original(self, key, value, offset)
+
+    replace_in(Loader, "_apply_offset", apply_offset)
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+
+
+@GROUPS.breaks("8", COORDINATORS, at_most=SMALL)
+def waits_outlive_their_coordinator() -> None:
+    """A pod goes by the steps of whoever coordinates, under whatever epoch."""
+
+    def outcome(self: ParkedGroup) -> Outcome | None:
+        state: GroupState | None = self.watch.state
+        return Outcome.SATISFIED if state is not None and state.step >= self.step else None
+
+    replace_in(ParkedGroup, "outcome", outcome)
+
+
+@GROUPS.breaks("32", MEMBERS, at_most=SMALL)
+def a_rebalance_waits_for_nobody() -> None:
+    """Its join phase is over with the first who joins; the others are out."""
+    replace_in(Group, "has_all_members_joined", property(lambda self: self.awaiting_join > 0))
+
+
+@GROUPS.breaks("I16", MEMBERS, at_most=SMALL)
+def groups_are_watched_for_ever() -> None:
+    replace_in(type(PurgatoryCore(0)._groups), "left", lambda self, key, watch: None)
