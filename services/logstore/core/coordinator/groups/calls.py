@@ -121,8 +121,7 @@ class GroupCalls:
         group = self._groups.get(request.group_id)
         outcome = self._rebalancing.sync(group, request)
         if isinstance(outcome, SyncGroupResponse):
-            answer = self._refuse if outcome.error_code else self._answer
-            answer(stream_id, call, outcome)
+            self._refuse(stream_id, call, outcome)
             return
         assert group is not None
         collect = self._collect_of(call, request.group_id, outcome)
@@ -156,41 +155,52 @@ class GroupCalls:
 
     def collect(self, stream_id: int, collect: GroupCollect) -> None:
         """What a member has waited for; or that it still has to. Nothing is changed by it."""
+        if collect.coordinator_epoch != self._leader_epoch:
+            self._lost(stream_id, collect)
+            return
+        group = self._groups.get(collect.group_id)
+        member = None if group is None else group.members.get(collect.member_id)
+        if group is not None and member is not None and _awaits(member, collect):
+            # Said at once, as the step is that of this moment.
+            self._answers.append((stream_id, self._wait(collect, group, member)))
+            return
+        response = self._result_of(collect)
+        if isinstance(response, SyncGroupResponse) and not response.error_code:
+            lost = partial(self._lost, stream_id, collect)
+            self._journal.defer(Deferred(partial(self._tell_share, stream_id, collect), lost))
+        else:
+            # A join that rests on the log has waited for it before.
+            self._tell_result(stream_id, collect, response)
+
+    def _tell_share(self, stream_id: int, collect: GroupCollect) -> None:
+        """The log has it; but meanwhile the member may be gone, or its generation, and the share may be another's."""
+        self._tell_result(stream_id, collect, self._result_of(collect))
+
+    def _result_of(self, collect: GroupCollect) -> JoinGroupResponse | SyncGroupResponse | None:
+        """What a member that does not wait is told; None: the state in which it waited has been lost."""
         group = self._groups.get(collect.group_id)
         member = None if group is None else group.members.get(collect.member_id)
         is_join = collect.api_key == ApiKey.JOIN_GROUP
-        if collect.coordinator_epoch != self._leader_epoch:
-            self._lost(stream_id, collect)
-        elif group is None or member is None:
+        if group is None or member is None:
             error = ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.error_of_absent(collect.member_id)
             member_id = collect.member_id if error == ErrorCode.FENCED_INSTANCE_ID else ""
-            response = refused_join(member_id, error) if is_join else SyncGroupResponse(error_code=error)
-            self._tell_result(stream_id, collect, response)
-        elif member.awaits_join if is_join else member.awaits_sync:
-            # Said at once, as the step is that of this moment.
-            self._answers.append((stream_id, self._wait(collect, group, member)))
-        elif not is_join and collect.generation_id != group.generation_id:
-            # Its share of an older generation may be another's by now.
-            rejoin = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-            self._tell_result(stream_id, collect, rejoin)
-        else:
-            self._tell_result(stream_id, collect, member.joined if is_join else member.synced)
+            return refused_join(member_id, error) if is_join else SyncGroupResponse(error_code=error)
+        if is_join:
+            return member.joined
+        if collect.generation_id != group.generation_id:
+            return SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+        return member.synced
 
     def _tell_result(
         self, stream_id: int, collect: GroupCollect, response: JoinGroupResponse | SyncGroupResponse | None
     ) -> None:
         if response is None:
-            # The state in which it waited has been lost.
             self._lost(stream_id, collect)
             return
         if isinstance(response, JoinGroupResponse):
             response = _fit_join(response, collect.api_version)
         answer = GroupAnswer(collect.request_id, body=encode_body(response, collect.api_version))
-        if response.error_code or isinstance(response, JoinGroupResponse):
-            # A join that rests on the log has waited for it before.
-            self._answers.append((stream_id, answer))
-        else:
-            self._journal.answer(stream_id, answer)
+        self._answers.append((stream_id, answer))
 
     def _wait(self, collect: GroupCollect, group: Group, member: Member) -> GroupAnswer:
         generation_id = group.generation_id + (member.awaits_join and group.state is not GroupState.STABLE)
@@ -279,6 +289,10 @@ class GroupCalls:
         self._rebalancing.stop(group)
         self._journal.write(tombstone(group.group_id, self._clock.wall_ms))
         self._groups.remove(group.group_id)
+
+
+def _awaits(member: Member, collect: GroupCollect) -> bool:
+    return member.awaits_join if collect.api_key == ApiKey.JOIN_GROUP else member.awaits_sync
 
 
 _heartbeat_bodies: dict[tuple[int, int], bytes] = {}

@@ -155,7 +155,7 @@ class Rebalancing:
     # --- the sync phase -----------------------------------------------------------------------------------------------
 
     def sync(self, group: Group | None, request: SyncGroupRequest) -> SyncGroupResponse | Member:
-        """The response, or the member that waits for it."""
+        """The refusal, or the member that waits for its share, or has it already in its `synced`."""
         if group is None or group.state is GroupState.EMPTY:
             return SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
         error = _check_sync(group, request)
@@ -168,7 +168,8 @@ class Rebalancing:
         if not group.pending_syncs:
             self._deadlines.cancel(group.sync_deadline)
         if group.state is GroupState.STABLE:
-            return group.sync_response(member)
+            member.synced = group.sync_response(member)
+            return member
         member.awaits_sync = True
         member.synced = None
         if group.leader_id == member.member_id and group.assigned_generation != group.generation_id:
