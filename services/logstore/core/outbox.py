@@ -41,7 +41,7 @@ class Outgoing:
     passes: list[PassReport] = field(default_factory=list)
     replication: ReplicationOutgoing = field(default_factory=ReplicationOutgoing)
     coordination_problems: list[str] = field(default_factory=list)
-    """Partitions that are led here and can't be coordinated, and why."""
+    """Partitions of `__consumer_offsets` that are led here and can't be read, in whole or in part, and why."""
 
 
 class Outbox:

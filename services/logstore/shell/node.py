@@ -288,7 +288,7 @@ class LogstoreNode:
                     partitions_refused=len(response.partition_errors),
                 )
         for problem in outgoing.coordination_problems:
-            _log.error("groups have no coordinator", problem=problem)
+            _log.error("groups can't be read", problem=problem)
 
     def _replicate(self, outgoing: ReplicationOutgoing) -> None:
         assert self._links is not None

@@ -149,6 +149,9 @@ class Coordination:
 
     def take_problems(self) -> list[str]:
         problems, self._led.problems = self._led.problems, []
+        if self._groups.problems:
+            problems += self._groups.problems
+            self._groups.problems = []
         return problems
 
     def _state_of(self, watched: WatchedGroup) -> tuple[int, int]:

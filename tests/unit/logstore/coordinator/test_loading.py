@@ -95,6 +95,7 @@ class TestVersions:
     def test_records_of_other_protocols_are_passed_over(self, kind: int) -> None:
         world = loaded([offset(1), Record(kind.to_bytes(2, "big") + b"anything", b"\0\0"), offset(2)])
         assert world.fetch_offset() == 2
+        assert not world.coordinator.problems
 
 
 class TestOrder:
@@ -139,7 +140,11 @@ class TestCompressed:
     def test_what_cannot_be_opened_is_passed_over(self) -> None:
         header = parse_header(build_batch([offset(1)]))
         broken = assemble_batch(header._replace(attributes=Compression.ZSTD), b"nonsense")
-        assert loaded([offset(1)], broken, [offset(2, partition=1)]).fetch_offset(partition=1) == 2
+        world = loaded([offset(1)], broken, [offset(2, partition=1)])
+        assert world.fetch_offset(partition=1) == 2
+        assert world.coordinator.problems == [
+            "records of __consumer_offsets-7 that can't be read: 1; the offsets and groups in them are not known"
+        ]
 
 
 class TestTransactions:
@@ -186,7 +191,10 @@ class TestBrokenRecords:
         ],
     )
     def test_are_passed_over(self, record: Record) -> None:
-        assert loaded([offset(1), record, offset(2)]).fetch_offset() == 2
+        world = loaded([offset(1), record, offset(2)])
+        assert world.fetch_offset() == 2
+        (problem,) = world.coordinator.problems
+        assert problem.startswith("records of __consumer_offsets-7 that can't be read: 1")
 
 
 class TestRestoredGroups:

@@ -312,6 +312,22 @@ class TestDeletedTopics:
         world.turn()
         assert world.fetch_offset() == -1
 
+    def test_many_groups_are_looked_at_over_several_steps(self) -> None:
+        world = World()
+        for number in range(1_200):
+            world.commit_offset(5, group_id=f"group {number}")
+        groups = world.coordinator._partitions[7].groups
+        world.coordinator.topics_deleted(["topic", "another"])
+        world.turn()
+        assert 0 < len(groups) < 1_200
+        assert world.coordinator.has_work
+        world.coordinator.topics_deleted(["one more"])
+        for _ in range(10):
+            world.turn()
+        assert len(groups) == 0
+        world.reload()
+        assert len(world.coordinator._partitions[7].groups) == 0
+
     def test_as_soon_as_the_log_is_read(self) -> None:
         world = World()
         world.commit_offset(5)

@@ -28,7 +28,7 @@ VALUES = [
 def test_an_offset_is_packed_as_its_schema_has_it(value: OffsetCommitValue) -> None:
     key = OffsetCommitKey("grüppe", "topic", -1)
     record = offset_record(offset_key_prefix(key.group, key.topic), key.partition, value, 77)
-    assert (record.key, record.value, record.timestamp_ms) == (_encode(key, 1), _encode(value, 3), 77)
+    assert (record.key, record.value, record.timestamp_ms) == (_encode(key, 1), _encode(value, 4), 77)
     assert read_record(record.key, record.value) == (key, value)
 
 

@@ -10,6 +10,7 @@ from barnabas.channel.messages import CoordinateRequest, Hello, ReplicaPosition
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica, StopReplicaPartition, TopicMetadata, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
+from barnabas.wire.record_batch import Record, build_batch
 from services.logstore.core.coordinator.coordination import CALLS_PER_STEP_MAX
 from services.logstore.core.coordinator.led_partitions import READ_BYTES
 from services.logstore.core.full_disks import PROBE_MS
@@ -151,6 +152,22 @@ def test_a_damaged_log_is_told_of_and_its_groups_have_no_coordinator() -> None:
     (problem,) = [problem for out in said for problem in out.coordination_problems]
     assert "CORRUPT_MESSAGE" in problem
     assert commit(after, 1) == ErrorCode.NOT_COORDINATOR
+
+
+def test_records_that_say_nothing_are_told_of_once_and_their_groups_are_coordinated() -> None:
+    host = leading()
+    commit(host, 1)
+    nonsense = host.append_request(build_batch([Record(b"\0\1nonsense", b"\0\3nonsense")]))
+    nonsense.topic_id = OFFSETS_TOPIC_ID
+    host.send(nonsense)
+    commit(host, 2)
+    after = GroupHost(host.disk)
+    after.core.on_control(7, after.command(LeaderAndIsr(False, [offsets_topic(1)])))
+    problems = [problem for out in after.settle() for problem in out.coordination_problems]
+    assert problems == [
+        f"records of {OFFSETS_TOPIC}-0 that can't be read: 1; the offsets and groups in them are not known"
+    ]
+    assert after.committed() == 2
 
 
 # --- commitment ------------------------------------------------------------------------------------------------------

@@ -53,6 +53,8 @@ class GroupCoordinator:
         self._steps = Steps()
         """Never begins anew: the same epoch of a partition may be loaded twice."""
         self._expire_at_ms: int | None = None
+        self.problems: list[str] = []
+        """What of a log could not be read; for whoever reads this host's own log to take."""
 
     # --- the turn -----------------------------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ class GroupCoordinator:
     def has_work(self) -> bool:
         """A `step` would get on with what is at hand."""
         return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
-            each.is_expiring for each in self._untidy.values()
+            each.is_tidying for each in self._untidy.values()
         )
 
     def take_answers(self) -> list[tuple[int, GroupAnswer]]:
@@ -147,6 +149,11 @@ class GroupCoordinator:
     def _load(self, led: GroupPartition) -> None:
         if led.load():
             del self._loading[led.partition]
+            if led.unreadable_records:
+                self.problems.append(
+                    f"records of __consumer_offsets-{led.partition} that can't be read: {led.unreadable_records}; "
+                    "the offsets and groups in them are not known"
+                )
 
     def on_committed(self, partition: int, leader_epoch: int, high_watermark: int, now_ms: int) -> None:
         self._clock.now_ms = now_ms

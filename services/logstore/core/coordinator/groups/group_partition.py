@@ -62,7 +62,11 @@ class GroupPartition:
             leader_epoch, self.groups, joining, self._rebalancing, self._offsets, self.journal, clock, answers
         )
         self._to_expire: deque[str] = deque()
+        self._to_clean: deque[str] | None = None
+        """Groups that may have offsets of `deleted_topics`; None: all may."""
         self.deleted_topics: dict[str, None] = {}
+        self.unreadable_records = 0
+        """Of the log, as it was when it was read: nothing is known of what they say."""
 
     # --- loading, and the end -----------------------------------------------------------------------------------------
 
@@ -72,6 +76,7 @@ class GroupPartition:
         assert loader is not None
         loader.step()
         if loader.is_done:
+            self.unreadable_records = loader.unreadable_records
             self._loaded()
             return True
         if not loader.has_data and not loader.is_reading:
@@ -108,29 +113,44 @@ class GroupPartition:
     def delete_topics(self, topics: Iterable[str]) -> None:
         """Offsets of topics that are gone are to go with them; when that can be written."""
         self.deleted_topics.update(dict.fromkeys(topics))
+        self._to_clean = None
 
     @property
-    def is_expiring(self) -> bool:
+    def is_tidying(self) -> bool:
         """There is more to look at, and nothing to wait for."""
-        return self.loader is None and bool(self._to_expire)
+        return self.loader is None and (bool(self._to_expire) or bool(self._to_clean))
 
     def tidy(self) -> bool:
         """A piece of both; whether nothing is left to do."""
         if self.journal.check():
-            # What has expired is found the next time as well.
+            # What is to go is found the next time as well.
             self._to_expire.clear()
+            self._to_clean = None
             return not self.deleted_topics
-        for topic in self.deleted_topics:
-            for group in list(self.groups):
-                self._offsets.delete_topic(group, topic)
-                self.groups.remove_if_unused(group)
-        self.deleted_topics.clear()
+        if self.deleted_topics and self._to_clean is None:
+            self._to_clean = deque(group.group_id for group in self.groups)
         looked_at = 0
         for _ in range(_GROUPS_PER_PIECE):
-            if not self._to_expire or looked_at >= _OFFSETS_PER_PIECE:
+            if looked_at >= _OFFSETS_PER_PIECE:
                 break
-            looked_at += self._expire(self._to_expire.popleft())
-        return not self._to_expire
+            if self._to_clean:
+                looked_at += self._clean(self._to_clean.popleft())
+            elif self._to_expire:
+                looked_at += self._expire(self._to_expire.popleft())
+        if not self._to_clean:
+            self.deleted_topics.clear()
+        return not self._to_expire and not self._to_clean
+
+    def _clean(self, group_id: str) -> int:
+        group = self.groups.get(group_id)
+        if group is None:
+            return 0
+        looked_at = 0
+        for topic in [topic for topic in group.offsets if topic in self.deleted_topics]:
+            looked_at += len(group.offsets[topic].partitions)
+            self._offsets.delete_topic(group, topic)
+        self.groups.remove_if_unused(group)
+        return looked_at
 
     def _expire(self, group_id: str) -> int:
         group = self.groups.get(group_id)

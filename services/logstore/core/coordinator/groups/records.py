@@ -1,8 +1,9 @@
 """The records of `__consumer_offsets` for classic groups, in Kafka's formats.
 
 A key begins with a version that also says its kind: 0 and 1 an offset, 2 a classic group; others are of the consumer,
-share and streams protocols. A value begins with a version of its own: an offset is written as v3, a group as v3, as
-Kafka 4.3 does. All that Kafka has ever written is read. A null value is a tombstone.
+share and streams protocols. A value begins with a version of its own: an offset is written as v4, a group as v3, as
+Kafka 4.3 does. All that Kafka has ever written is read, but the topic's id that an offset of v4 may have: groups know
+topics by their names. A null value is a tombstone.
 
 Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Kafka's group coordinator.
 """
@@ -16,20 +17,21 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from barnabas.wire.decoding import compile_decoder
 from barnabas.wire.encoding import compile_encoder
-from barnabas.wire.primitives import Buffer, MalformedFrame
+from barnabas.wire.primitives import Buffer, MalformedFrame, uvarint
 from barnabas.wire.record_batch import Record
 from barnabas.wire.schema import wire
 
 _VERSION: Final = Struct(">h")
 _KEY_HEAD: Final = Struct(">hh")
 _PARTITION: Final = Struct(">i")
-_OFFSET_HEAD: Final = Struct(">hqih")
-"""Version, offset, leader epoch, length of the metadata."""
-_TIMESTAMP: Final = Struct(">q")
+_OFFSET_HEAD: Final = Struct(">hqi")
+"""Version, offset, leader epoch; the metadata follow."""
+_OFFSET_TAIL: Final = Struct(">qb")
+"""Timestamp, count of tagged fields."""
 _OFFSET_KEYS: Final = (0, 1)
 _OFFSET_KEY_WRITTEN: Final = 1
 _GROUP_KEY: Final = 2
-_OFFSET_VALUE_WRITTEN: Final = 3
+_OFFSET_VALUE_WRITTEN: Final = 4
 _OFFSET_VALUES: Final = range(5)
 _GROUP_VALUE_WRITTEN: Final = 3
 _GROUP_VALUES: Final = range(5)
@@ -102,8 +104,9 @@ def offset_record(key_prefix: bytes, partition: int, value: OffsetCommitValue | 
     if value.expire_timestamp != -1:
         return Record(key, _encode(value, 1), wall_ms)
     metadata = value.metadata.encode()
-    head = _OFFSET_HEAD.pack(_OFFSET_VALUE_WRITTEN, value.offset, value.leader_epoch, len(metadata))
-    return Record(key, head + metadata + _TIMESTAMP.pack(value.commit_timestamp), wall_ms)
+    head = _OFFSET_HEAD.pack(_OFFSET_VALUE_WRITTEN, value.offset, value.leader_epoch)
+    tail = _OFFSET_TAIL.pack(value.commit_timestamp, 0)
+    return Record(key, b"".join((head, uvarint(len(metadata) + 1), metadata, tail)), wall_ms)
 
 
 def group_record(key: GroupMetadataKey, value: GroupMetadataValue | None, wall_ms: int) -> Record:

@@ -1,0 +1,7 @@
+"""Writes the golden file anew."""
+
+from __future__ import annotations
+
+from tests.unit.logstore.coordinator.golden import GOLDEN_FILE, kafka_writes
+
+GOLDEN_FILE.write_text(kafka_writes())
