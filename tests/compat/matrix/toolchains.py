@@ -121,8 +121,9 @@ def _kafka_python_suite() -> Path:
 
     wanted = version("kafka-python")
     directory = CACHE / "kafka-python" / f"kafka_python-{wanted}"
-    if (directory / "test/service.py").exists():
+    if (directory / "test/__init__.py").exists():
         return directory
+    shutil.rmtree(directory, ignore_errors=True)
     directory.parent.mkdir(parents=True, exist_ok=True)
     python = str(ROOT / ".venv/bin/python")
     got = ["-m", "pip", "download", "--no-deps", "--no-binary", "kafka-python", f"kafka-python=={wanted}", "-d", "."]
@@ -130,6 +131,7 @@ def _kafka_python_suite() -> Path:
     shutil.unpack_archive(directory.parent / f"kafka_python-{wanted}.tar.gz", directory.parent)
     # Its tests are to run against the package that is installed.
     shutil.rmtree(directory / "kafka")
-    (directory / "no-kafka-here").mkdir()
     (directory / "test/service.py").write_text(_SERVICE)
+    # The standard library has a package of this name, too.
+    (directory / "test/__init__.py").touch()
     return directory

@@ -386,7 +386,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			return All(directories.Error, func() error { return Equal(len(directories) >= Replication, true) })
+			return Equal(len(directories) >= Replication, true)
 		}},
 		{"reassignments", func() error {
 			moving, err := admin.ListPartitionReassignments(always, nil)
@@ -417,7 +417,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			return Equal(len(listed) > 0, true)
+			return All(func() error { return listed.Err }, func() error { return Equal(len(listed.Resources) > 0, true) })
 		}},
 		{"list-transactions", func() error {
 			listed, err := admin.ListTransactions(always, nil, nil)
