@@ -70,9 +70,9 @@ class Outcome:
     seconds: float
 
 
-def create_topic(bootstrap: str, topic: str, replication_factor: int = 1) -> None:
+def create_topic(bootstrap: str, topic: str, replication_factor: int = 1, partitions: int = PARTITIONS) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
-    admin.create_topics([NewTopic(topic, PARTITIONS, replication_factor)])[topic].result(timeout=30)
+    admin.create_topics([NewTopic(topic, partitions, replication_factor)])[topic].result(timeout=30)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:

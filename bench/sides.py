@@ -97,6 +97,7 @@ class ApacheKafkaSide:
                     "num.io.threads": str(IO_THREADS),
                     "node.id": str(number + 1),
                     "controller.quorum.voters": voters,
+                    "offsets.topic.replication.factor": str(min(3, brokers)),
                 },
                 cluster_id,
             )

@@ -23,6 +23,7 @@ from barnabas.wire.messages.create_topics import (
 from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from barnabas.wire.messages.metadata import MetadataResponsePartition
+from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from tests.faults.machines import GATEWAYS, KAFKA_PORT, LOGSTORES, Layout
 
 REPLICAS: Final = 3
@@ -31,7 +32,7 @@ _PROBE_SECONDS_MAX: Final = 3.0
 _ADMIN_SECONDS_MAX: Final = 20.0
 _PREFERRED: Final = 0
 # Versions in which topics are named.
-_CREATE_VERSION, _DELETE_VERSION, _ELECT_VERSION, _REASSIGN_VERSION = 7, 5, 2, 1
+_CREATE_VERSION, _DELETE_VERSION, _ELECT_VERSION, _REASSIGN_VERSION, _OFFSET_FETCH_VERSION = 7, 5, 2, 1, 7
 
 R = TypeVar("R", bound=Response)
 
@@ -75,6 +76,17 @@ def reassign(layout: Layout, topic: str, replicas: Mapping[int, list[int]]) -> N
     response = _ask(layout, request, _REASSIGN_VERSION, AlterPartitionReassignmentsResponse)
     for code in [response.error_code, *(each.error_code for each in response.responses[0].partitions)]:
         _check(code, set())
+
+
+def committed_offsets(layout: Layout, group_id: str, topic: str, partitions: int) -> dict[int, int]:
+    """By partition, 0 where nothing is committed. Raises RefusedError."""
+    wanted = [OffsetFetchRequestTopic(topic, list(range(partitions)))]
+    request = OffsetFetchRequest(group_id=group_id, topics=wanted)
+    response = _ask(layout, request, _OFFSET_FETCH_VERSION, OffsetFetchResponse)
+    _check(response.error_code, set())
+    for each in response.topics[0].partitions:
+        _check(each.error_code, set())
+    return {each.partition_index: max(0, each.committed_offset) for each in response.topics[0].partitions}
 
 
 def partitions_of(layout: Layout, topic: str, gateway: str) -> list[MetadataResponsePartition]:

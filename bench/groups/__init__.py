@@ -1,0 +1,1 @@
+"""Consumer groups beside Apache Kafka's: rebalances, heartbeats, commits."""
