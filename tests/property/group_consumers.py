@@ -31,7 +31,7 @@ class Consumer:
         self.world = world
         self.instance_id = instance_id
         self.join_version = join_version
-        self.topics = ("topic",)
+        self.topics: tuple[str, ...] = ("topic",)
         self.is_fenced = False
         """Another has its instance: it stops, until somebody starts it again."""
         self.forget()
@@ -97,12 +97,14 @@ class Consumer:
         match error:
             case ErrorCode.UNKNOWN_MEMBER_ID:
                 self.member_id = ""
+                self.generation_id = -1
+            case ErrorCode.ILLEGAL_GENERATION:
+                self.generation_id = -1
             case ErrorCode.FENCED_INSTANCE_ID:
                 assert self.instance_id is not None
                 self.is_fenced = True
             case _:
                 assert error in (
-                    ErrorCode.ILLEGAL_GENERATION,
                     ErrorCode.REBALANCE_IN_PROGRESS,
                     ErrorCode.NOT_COORDINATOR,
                     ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -1,12 +1,17 @@
 """A group whose members come, go, crash and come back, over a log that commits late, refuses and changes hands, keeps
 its word (I13): a partition has one owner in a generation, nobody is told a share that is not stored, no reader sees an
 offset go back, what was acknowledged is found again, everybody is answered, and no group is stuck or left behind.
+
+`GROUP_EXAMPLES=2000 pytest tests/property/test_groups.py` looks for longer.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -45,6 +50,21 @@ consumer_numbers = st.integers(0, len(CONSUMERS) - 1)
 partitions = st.sampled_from(PARTITIONS)
 
 
+class SentCommit(NamedTuple):
+    partition: int
+    offset: int
+    generation_id: int
+    member_id: str
+
+
+@lru_cache(maxsize=4096)
+def entries_of(batch: bytes) -> list[Entry]:
+    """What a batch of the log says: it is looked at after every answer."""
+    entries = [read_record(record.key, record.value) for record in decode_records(batch)]
+    assert None not in entries
+    return [entry for entry in entries if entry is not None]
+
+
 class Groups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -54,10 +74,10 @@ class Groups(RuleBasedStateMachine):
         self.owners: dict[tuple[int, int, str], str] = {}
         """Who was told to own a partition, by the group's life, generation and partition."""
         self.next_offset = 0
-        self.sent_commits: dict[int, tuple[int, int]] = {}
-        """Partition and offset, by request."""
-        self.commits: dict[int, tuple[int, int]] = {}
-        """Partition and offset of those that are not known to be committed."""
+        self.sent_commits: dict[int, SentCommit] = {}
+        """By request."""
+        self.commits: dict[int, SentCommit] = {}
+        """Those that are not known to be committed."""
         self.fetches: dict[int, dict[int, int]] = {}
         """What a fetch has to tell at least, by partition."""
         self.floors: dict[int, int] = {}
@@ -70,10 +90,7 @@ class Groups(RuleBasedStateMachine):
         for batch in self.world.log.batches:
             if parse_header(batch).next_offset > self.world.log.committed_upto:
                 return
-            for record in decode_records(batch):
-                entry = read_record(record.key, record.value)
-                assert entry is not None
-                yield entry
+            yield from entries_of(batch)
 
     def on_answer(self, request_id: int) -> None:
         """What is told has to be true when it is told, whenever it is read."""
@@ -92,7 +109,7 @@ class Groups(RuleBasedStateMachine):
                     if each.committed_offset >= 0:
                         self.check_is_committed(each.partition_index, each.committed_offset)
             case ApiKey.OFFSET_COMMIT if committed(self.world, request_id):
-                self.check_is_committed(*self.sent_commits[request_id])
+                self.check_commit(self.sent_commits[request_id])
 
     def check_is_committed(self, partition: int, offset: int) -> None:
         assert any(
@@ -101,6 +118,25 @@ class Groups(RuleBasedStateMachine):
             and (key.partition, value.offset) == (partition, offset)
             for key, value in self.committed_entries()
         ), "an offset that is told and not committed"
+
+    def check_commit(self, sent: SentCommit) -> None:
+        """It is in the log, and when it got there its generation was not over. (One may commit by a generation that was
+        never stored, as in Kafka: it has joined, and everybody has to join again.)
+        """
+        stored: GroupMetadataValue | None = None
+        for key, value in self.committed_entries():
+            if isinstance(value, OffsetCommitValue):
+                assert isinstance(key, OffsetCommitKey)
+                if (key.partition, value.offset) == (sent.partition, sent.offset):
+                    break
+            elif isinstance(key, GroupMetadataKey):
+                stored = value
+        else:
+            raise AssertionError("an offset that is acknowledged and not committed")
+        if sent.generation_id >= 0 and stored is not None:
+            assert stored.generation <= sent.generation_id, "a commit by an older generation"
+            if stored.generation == sent.generation_id:
+                assert sent.member_id in {each.member_id for each in stored.members}, "a commit by who is no member"
 
     def on_share(self, consumer: Consumer, share: str) -> None:
         said = [value for key, value in self.committed_entries() if isinstance(key, GroupMetadataKey)]
@@ -117,12 +153,12 @@ class Groups(RuleBasedStateMachine):
                 assert owner == consumer.identity, "two owners of one partition in one generation"
 
     def look_at_answers(self) -> None:
-        for request_id, (partition, offset) in list(self.commits.items()):
+        for request_id, sent in list(self.commits.items()):
             was_committed = committed(self.world, request_id)
             if was_committed is not None:
                 del self.commits[request_id]
             if was_committed:
-                self.floors[partition] = max(self.floors.get(partition, -1), offset)
+                self.floors[sent.partition] = max(self.floors.get(sent.partition, -1), sent.offset)
         for request_id, floors in list(self.fetches.items()):
             answer = self.world.answers.get(request_id)
             if answer is None:
@@ -204,11 +240,13 @@ class Groups(RuleBasedStateMachine):
 
     @rule(number=consumer_numbers, partition=partitions)
     def commit(self, number: int, partition: int) -> None:
+        """Also by who is not, or no more, a member."""
         self.next_offset += 1
-        self.sent_commits[self.world.last_id + 1] = partition, self.next_offset
         who = [each for each in self.consumers if each.is_stable] or self.consumers
-        sent = who[number % len(who)].commit(self.next_offset, partition)
-        self.commits[sent] = partition, self.next_offset
+        consumer = who[number % len(who)]
+        sent = SentCommit(partition, self.next_offset, consumer.generation_id, consumer.member_id)
+        self.sent_commits[self.world.last_id + 1] = sent
+        self.commits[consumer.commit(self.next_offset, partition)] = sent
 
     @rule()
     def reads(self) -> None:
@@ -379,5 +417,7 @@ class Groups(RuleBasedStateMachine):
         assert not led.journal.is_behind
 
 
+EXAMPLES = int(os.environ.get("GROUP_EXAMPLES", "60"))
+
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestGroups.settings = settings(max_examples=EXAMPLES, stateful_step_count=50, deadline=None)
