@@ -3,18 +3,30 @@
 A call spends a request of the credit and the bytes of its body, or waits in line at its logstore. All that a turn has
 for one logstore leaves in one message. Each call ends once: by an answer, with its stream, or because nobody waits for
 it any more. Nothing is sent twice here: a call that was lost may have been done, and its asker decides.
+
+A message costs both sides a hundred microseconds and more, and a heartbeat a tenth of that. So where many come, they
+gather over turns, `GATHER_MS` at most, or go along with anything else. A heartbeat has seconds; where few come, they go
+at once.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
+from barnabas.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from services.gateway.core.logstores import Logstores
+
+GATHER_MS: Final = 20
+GATHER_CALLS_MAX: Final = 32
+"""As many as a logstore takes in one step."""
+GATHER_WINDOW_MS: Final = 200
+GATHER_HEARTBEATS_MIN: Final = 40
+"""In one window, for those of the next to gather: with fewer a message has little more than one anyway."""
 
 
 class Asker(Protocol):
@@ -42,17 +54,74 @@ class PendingAsk:
 
 
 class _Stream:
-    __slots__ = ("credit", "in_flight", "is_up", "message", "node_id", "waiting")
+    __slots__ = (
+        "_gathers",
+        "_heartbeats_in_window",
+        "_window_until_ms",
+        "credit",
+        "gather_until_ms",
+        "in_flight",
+        "is_up",
+        "is_urgent",
+        "message",
+        "node_id",
+        "waiting",
+    )
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.is_up = False
         self.credit = CreditAccount()
         self.message: CoordinateRequest | None = None
-        """This turn's, made when there is something to put into it."""
+        """The next, made when there is something to put into it."""
+        self.is_urgent = False
+        """There is more than heartbeats in it."""
+        self.gather_until_ms = -1
+        """When it goes at the latest; -1 while it is not held back."""
+        self._gathers = False
+        self._heartbeats_in_window = 0
+        self._window_until_ms = 0
         self.in_flight: dict[int, PendingAsk] = {}
         """By request id; likewise the next, in order."""
         self.waiting: OrderedDict[int, PendingAsk] = OrderedDict()
+
+    def gathers(self, message: CoordinateRequest, now_ms: int) -> bool:
+        """Whether `message` had better wait for more heartbeats."""
+        if self.is_urgent or len(message.calls) >= GATHER_CALLS_MAX or not self._is_busy(now_ms):
+            return False
+        if self.gather_until_ms < 0:
+            self.gather_until_ms = now_ms + GATHER_MS
+        return now_ms < self.gather_until_ms
+
+    def _is_busy(self, now_ms: int) -> bool:
+        """Whether many heartbeats came in the window before this one."""
+        if now_ms >= self._window_until_ms:
+            is_next = now_ms < self._window_until_ms + GATHER_WINDOW_MS
+            self._gathers = is_next and self._heartbeats_in_window >= GATHER_HEARTBEATS_MIN
+            self._heartbeats_in_window = 0
+            self._window_until_ms = now_ms + GATHER_WINDOW_MS
+        return self._gathers
+
+    def put(self, message: GroupCall | GroupCollect) -> bool:
+        """Into the next message; whether that is begun by it."""
+        is_first = self.message is None
+        if self.message is None:
+            self.message = CoordinateRequest()
+        if isinstance(message, GroupCall):
+            self.message.calls.append(message)
+            if message.api_key == ApiKey.HEARTBEAT:
+                self._heartbeats_in_window += 1
+            else:
+                self.is_urgent = True
+        else:
+            self.message.collects.append(message)
+            self.is_urgent = True
+        return is_first
+
+    def take(self) -> CoordinateRequest | None:
+        message, self.message = self.message, None
+        self.is_urgent, self.gather_until_ms = False, -1
+        return message
 
 
 class CoordinationRoom:
@@ -81,13 +150,8 @@ class CoordinationRoom:
         return ask
 
     def _send(self, stream: _Stream, ask: PendingAsk, message: GroupCall | GroupCollect) -> None:
-        if stream.message is None:
-            stream.message = CoordinateRequest()
+        if stream.put(message):
             self._sending.append(stream)
-        if isinstance(message, GroupCall):
-            stream.message.calls.append(message)
-        else:
-            stream.message.collects.append(message)
         stream.in_flight[ask.request_id] = ask
         ask.message = None
 
@@ -106,7 +170,8 @@ class CoordinationRoom:
             return
         stream.is_up = False
         stream.credit.reset()
-        stream.message = None
+        if stream.take() is not None:
+            self._sending.remove(stream)
         lost = [*stream.in_flight.values(), *stream.waiting.values()]
         stream.in_flight.clear()
         stream.waiting.clear()
@@ -136,14 +201,23 @@ class CoordinationRoom:
             del waiting[request_id]
             self._send(stream, ask, message)
 
-    def take_messages(self) -> list[tuple[int, CoordinateRequest]]:
+    def take_messages(self, now_ms: int) -> list[tuple[int, CoordinateRequest]]:
         taken = []
+        gathering = []
         for stream in self._sending:
-            if stream.message is not None:
-                taken.append((stream.node_id, stream.message))
-                stream.message = None
-        self._sending.clear()
+            message = stream.message
+            assert message is not None, "what is sent has been begun"
+            if stream.gathers(message, now_ms):
+                gathering.append(stream)
+            else:
+                taken.append((stream.node_id, message))
+                stream.take()
+        self._sending = gathering
         return taken
+
+    def gather_until_ms(self) -> int | None:
+        """When the first message that is held back goes at the latest."""
+        return min((stream.gather_until_ms for stream in self._sending), default=None)
 
 
 def _body_bytes(message: GroupCall | GroupCollect) -> int:

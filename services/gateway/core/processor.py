@@ -253,14 +253,14 @@ class Processor:
         """When `expire` has to be called at the latest, or None."""
         if self.clients.has_more():
             return self.now_ms
-        deadline_ms = self.deadlines.next_deadline_ms()
-        gather_until_ms = self.logstores.gather_until_ms()
-        if gather_until_ms is not None:
-            return gather_until_ms if deadline_ms is None else min(deadline_ms, gather_until_ms)
+        deadlines_ms = [
+            self.deadlines.next_deadline_ms(),
+            self.logstores.gather_until_ms(),
+            self.coordination.gather_until_ms(),
+        ]
         if self.reads.has_waiting() or self.request_memory.has_waiting():
-            check_ms = self.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4
-            return check_ms if deadline_ms is None else min(deadline_ms, check_ms)
-        return deadline_ms
+            deadlines_ms.append(self.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4)
+        return min((each for each in deadlines_ms if each is not None), default=None)
 
     def take_outputs(self) -> Outputs:
         """All effects since the last call; requests that waited for something that is now over start here."""
@@ -270,7 +270,7 @@ class Processor:
             self.journal.take(),
             self.logstores.take_exchanges(self.now_ms),
             self.logstores.take_reads(),
-            self.coordination.take_messages(),
+            self.coordination.take_messages(self.now_ms),
             self.parking.take_requests(),
             self.controller.take_calls(),
             self.administration.take_calls(),

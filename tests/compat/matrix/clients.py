@@ -55,8 +55,8 @@ CLIENTS: Final = (
     Client("kafka-go", "go", _binary("bin/kafka-go")),
     Client("franz-go", "go", _binary("bin/franz-go")),
     Client("rdkafka for Rust", "rust", _binary("target/debug/rdkafka-checks")),
-    Client("Java clients", "java", _java("JavaClients")),
-    Client("VerifiableProducer, VerifiableConsumer", "java", _java("VerifiableClients")),
-    Client("Kafka Streams", "java", _java("WordCount")),
-    Client("Kafka Connect", "java", _java("ConnectFiles")),
+    Client("Java clients", "java", _java("JavaClients"), 600),
+    Client("VerifiableProducer, VerifiableConsumer", "java", _java("VerifiableClients"), 600),
+    Client("Kafka Streams", "java", _java("WordCount"), 600),
+    Client("Kafka Connect", "java", _java("ConnectFiles"), 900),
 )

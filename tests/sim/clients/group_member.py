@@ -210,6 +210,12 @@ class GroupMember(Consumer):
             [SyncGroupRequestAssignment(member_id, assignment) for member_id, assignment in given.items()],
         )
 
+    def _turn(self, request: SyncGroupRequest) -> None:
+        """Give everybody what another one had."""
+        assignments = [each.assignment for each in request.assignments]
+        for given, assignment in zip(request.assignments, assignments[1:] + assignments[:1], strict=True):
+            given.assignment = assignment
+
     def _sync(self, request: SyncGroupRequest) -> None:
         self._is_joining = True
         asked = self._groups.moment(self.group.group_id)
@@ -220,6 +226,8 @@ class GroupMember(Consumer):
                 # Some ask again what they may have been told, others join again.
                 if self.scheduler.random.random() < SYNC_AGAIN_SHARE:
                     self._sync_again = request
+                    # A leader that does not know what it has handed in already.
+                    self._turn(request)
                 return
             self._is_joining = False
             self._sync_again = None
@@ -269,7 +277,7 @@ class GroupMember(Consumer):
                 self._heard_of(asked)
             elif response.error_code not in NO_COORDINATOR:
                 if response.error_code == ErrorCode.UNKNOWN_MEMBER_ID and self._heard is not None:
-                    self._groups.expelled(name, member_id, self._heard, asked, self.group.session_ms)
+                    self._groups.expelled(name, member_id, self._heard, asked, self.group.patience_ms)
                 if response.error_code in JOIN_AGAIN and self.scheduler.random.random() < 0.7:
                     self._commit()
                 self._refused("Heartbeat", response.error_code)

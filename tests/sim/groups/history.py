@@ -181,17 +181,17 @@ class GroupHistory:
             )
         self._check_generation(group_id, generation_id, asked)
 
-    def expelled(self, group_id: str, member_id: str, heard: Moment, asked: Moment, session_ms: int) -> None:
+    def expelled(self, group_id: str, member_id: str, heard: Moment, asked: Moment, patience_ms: int) -> None:
         """A member is told that nobody knows it, which was heard of last as one of the group at `heard`."""
         now = self.moment(group_id)
         has_zombies = any(each.standing.zombie_end is not None for each in (asked, now))
         if has_zombies or asked.standing.epoch != now.standing.epoch or heard.cuts != now.cuts:
             return
         silent_ms = (now.at_us - heard.at_us) / 1_000
-        if silent_ms < 0.95 * session_ms:
+        if silent_ms < 0.95 * patience_ms:
             raise InvariantViolation(
-                f"I13: {member_id} of {group_id} is expelled {silent_ms:.0f} ms after it was heard of, its session has "
-                f"{session_ms} ms"
+                f"I13: {member_id} of {group_id} is expelled {silent_ms:.0f} ms after it was heard of, it has "
+                f"{patience_ms} ms"
             )
 
     # --- records ------------------------------------------------------------------------------------------------------

@@ -44,14 +44,17 @@ class MemberBehaviour:
 
 @dataclass(slots=True)
 class GroupShape:
-    """`rebalance_ms` is no shorter than `session_ms`: who is heard of in a session stays in its group."""
-
     group_id: str
     session_ms: int
     rebalance_ms: int
     heartbeat_us: int
     commit_us: int
     members: list[MemberBehaviour] = field(default_factory=list)
+
+    @property
+    def patience_ms(self) -> int:
+        """For so long nobody is expelled of whom nothing is heard."""
+        return min(self.session_ms, self.rebalance_ms)
 
 
 @dataclass(slots=True)
@@ -85,12 +88,12 @@ def random_groups(random: Random) -> GroupsShape:
         group = GroupShape(
             f"group-{index}",
             session_ms,
-            session_ms + random.choice((0, 2_000)),
+            rebalance_ms=random.choice((800, 3_000, 5_000)),
             heartbeat_us=random.choice((150, 400)) * MS,
             commit_us=random.choice((100, 300, 1_000)) * MS,
         )
         for _ in range(random.randint(1, 4)):
-            stay_us = random.choice((0, 0, 2, 8)) * SECOND
+            stay_us = random.choice((0, 1, 3, 8)) * SECOND
             group.members.append(_member(random, stay_us, max_wait_ms=random.choice((0, 50, 300))))
         shape.groups.append(group)
     return shape

@@ -11,7 +11,6 @@ from services.logstore.core.coordinator.groups.group import Group
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
 from services.logstore.core.coordinator.groups.journal import Deferred, Journal
 from services.logstore.core.coordinator.groups.loading import Loader
-from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.offsets import Offsets, check_commit
 from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
 from services.logstore.core.coordinator.groups.registry import drop_offset
@@ -27,6 +26,8 @@ GROUPS = Mutants("groups")
 # What three logstores and a group do to each other, with little else going on.
 SMALL = AtMost(logstores=3, gateways=2, purgatories=1, controllers=2, producers=1, consumers=0, groups=1)
 MEMBERS = [Fault.KILL_CLIENT, Fault.ZOMBIE_MEMBER, Fault.RETRY_STORM, Fault.RESET]
+# A commit takes long, and connections end meanwhile.
+LEADERS_CUT_SHORT = [Fault.RETRY_STORM, Fault.RESET, Fault.SLOW_LINK, Fault.SLOW, Fault.CUT, Fault.KILL_CLIENT]
 COORDINATORS = [
     Fault.KILL_COORDINATOR,
     Fault.TERMINATE_LOGSTORE,
@@ -67,7 +68,7 @@ def sync_answers_the_previous_assignment() -> None:
     replace_in(Rebalancing, "_assigned", assigned)
 
 
-@GROUPS.breaks("I13", MEMBERS, at_most=SMALL)
+@GROUPS.breaks("I13", LEADERS_CUT_SHORT, at_most=SMALL)
 def the_last_word_of_a_leader_counts() -> None:
     """A leader that hands in its assignments twice, as one does that has lost the answer, is obeyed twice."""
     original = Rebalancing._assign
@@ -82,7 +83,7 @@ def the_last_word_of_a_leader_counts() -> None:
 # --- who may commit, who lives ---------------------------------------------------------------------------------------
 
 
-@GROUPS.breaks("32", MEMBERS, at_most=SMALL)
+@GROUPS.breaks("32", [*MEMBERS, Fault.PAUSE], at_most=SMALL)
 def an_old_generation_may_commit() -> None:
     def check(group: Group | None, request: Any, version: int) -> ErrorCode:
         error = check_commit(group, request, version)
@@ -104,12 +105,17 @@ def static_members_are_not_fenced() -> None:
 
 @GROUPS.breaks("32", MEMBERS, at_most=SMALL)
 def heartbeats_keep_nobody_alive() -> None:
-    def lives(self: Rebalancing, member: Member) -> None:
-        assert member.session is not None
-        if member.session.at_ms < 0:
-            self._deadlines.set(member.session, self._clock.now_ms + member.session_timeout_ms)
+    original = calls.heartbeat
 
-    replace_in(Rebalancing, "lives", lives)
+    def heartbeat(members: Rebalancing, group: Group | None, request: Any) -> ErrorCode:
+        member = None if group is None else group.members.get(request.member_id)
+        over_ms = -1 if member is None or member.session is None else member.session.at_ms
+        error = original(members, group, request)
+        if member is not None and member.session is not None and over_ms >= 0:
+            members._deadlines.set(member.session, over_ms)
+        return error
+
+    replace_in(calls, "heartbeat", heartbeat)
 
 
 @GROUPS.breaks("32", MEMBERS, at_most=SMALL)

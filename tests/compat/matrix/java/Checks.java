@@ -13,7 +13,7 @@ import java.util.stream.IntStream;
 final class Checks {
     static final int PARTITIONS = 4;
     static final int RECORDS = 40;
-    static final Duration PATIENCE = Duration.ofSeconds(40);
+    static final Duration PATIENCE = Duration.ofSeconds(60);
 
     interface Check {
         void run() throws Exception;

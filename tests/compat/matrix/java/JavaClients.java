@@ -195,11 +195,6 @@ public final class JavaClients {
         });
         checks.add("describe-quorum", () -> Checks.isTrue(admin.describeMetadataQuorum().quorumInfo().get().leaderId() >= 0, "a leader"));
         checks.add("list-transactions", () -> admin.listTransactions().all().get());
-        checks.add("describe-transactions", () -> {
-            String nobody = checks.name("nobody");
-            String refusal = Checks.refusalOf(() -> admin.describeTransactions(List.of(nobody)).description(nobody).get());
-            Checks.equal(refusal, "TransactionalIdNotFoundException");
-        });
         checks.add("client-metrics", () -> Checks.isTrue(admin.listClientMetricsResources().all().get().isEmpty(), "none"));
     }
 

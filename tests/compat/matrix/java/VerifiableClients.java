@@ -1,3 +1,4 @@
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -9,6 +10,8 @@ import org.apache.kafka.common.utils.AppInfoParser;
 /** The programs that Kafka's own system tests run: VerifiableProducer, and two of VerifiableConsumer in one group. */
 public final class VerifiableClients {
     private static final int MESSAGES = 2000;
+    /** For what JVMs of their own do, which start slowly on a busy machine. */
+    private static final Duration PATIENCE = Checks.PATIENCE.multipliedBy(2);
 
     private final Checks checks;
     private final String topic;
@@ -38,7 +41,7 @@ public final class VerifiableClients {
                 "org.apache.kafka.tools.VerifiableProducer", "--topic", topic, "--max-messages", Integer.toString(MESSAGES),
                 "--bootstrap-server", checks.bootstrap, "--acks", "-1");
         try (producer) {
-            Checks.until(() -> producer.said("shutdown_complete") == 1, "the producer is done");
+            Checks.until(() -> producer.said("shutdown_complete") == 1, "the producer is done", PATIENCE);
             Checks.equal(producer.said("producer_send_success"), MESSAGES);
             Checks.equal(producer.said("producer_send_error"), 0);
         }
@@ -53,9 +56,9 @@ public final class VerifiableClients {
                         "org.apache.kafka.tools.VerifiableConsumer", "--topic", topic, "--group-id", checks.name(group),
                         "--bootstrap-server", checks.bootstrap, "--reset-policy", "earliest"));
             }
-            Checks.until(() -> consumers.stream().allMatch(each -> each.said("partitions_assigned") > 0), "all have joined");
-            Checks.until(() -> consumers.stream().mapToLong(Program::consumed).sum() >= MESSAGES, "all is read");
-            Checks.until(() -> consumers.stream().anyMatch(each -> each.said("offsets_committed") > 0), "offsets are committed");
+            Checks.until(() -> consumers.stream().allMatch(each -> each.said("partitions_assigned") > 0), "all have joined", PATIENCE);
+            Checks.until(() -> consumers.stream().mapToLong(Program::consumed).sum() >= MESSAGES, "all is read", PATIENCE);
+            Checks.until(() -> consumers.stream().anyMatch(each -> each.said("offsets_committed") > 0), "offsets are committed", PATIENCE);
             Checks.isTrue(consumers.stream().allMatch(each -> each.said("\"success\":false") == 0), "no commit has failed");
         } finally {
             consumers.forEach(Program::close);

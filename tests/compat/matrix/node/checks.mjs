@@ -1,7 +1,7 @@
 // What programs of the matrix have in common; tests/compat/matrix/python/checks.py says what they print.
 export const PARTITIONS = 4
 export const RECORDS = 40
-export const SECONDS = 40
+export const SECONDS = 60
 
 export const [bootstrap, replicationText, prefix] = process.argv.slice(2)
 export const replication = Number(replicationText)

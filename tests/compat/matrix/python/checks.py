@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 PARTITIONS = 4
 RECORDS = 40
-SECONDS = 40.0
+SECONDS = 60.0
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 

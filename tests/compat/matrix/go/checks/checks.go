@@ -15,7 +15,7 @@ import (
 const (
 	Partitions = 4
 	Records    = 40
-	Patience   = 40 * time.Second
+	Patience   = 60 * time.Second
 )
 
 var (

@@ -20,7 +20,7 @@ use rdkafka::{ClientContext, Offset, TopicPartitionList};
 
 const PARTITIONS: i32 = 4;
 const RECORDS: usize = 40;
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
