@@ -1,0 +1,21 @@
+"""DescribeAcls, API key 29, versions 1 to 3.
+
+- SECURITY_DISABLED, as of a broker of Kafka without an authorizer.
+
+Deviations: none known; there are no ACLs to tell.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from services.gateway.core.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.slots import Slot
+
+
+def start(slot: Slot, request: DescribeAclsRequest) -> None:
+    error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"
+    if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
+        error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+    response = DescribeAclsResponse(error_code=error, error_message=message)
+    slot.connection.processor.requests.respond(slot, response)

@@ -1,0 +1,21 @@
+"""DeleteAcls, API key 31, versions 1 to 3.
+
+- SECURITY_DISABLED for each filter, as of a broker of Kafka without an authorizer.
+
+Deviations: none known; there are no ACLs.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from services.gateway.core.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.slots import Slot
+
+
+def start(slot: Slot, request: DeleteAclsRequest) -> None:
+    error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
+    if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
+        error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+    response = DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(error, message)] * len(request.filters))
+    slot.connection.processor.requests.respond(slot, response)

@@ -1,0 +1,35 @@
+"""CreateDelegationToken, API key 38, versions 1 to 3.
+
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Kafka says to every connection that has not authenticated itself.
+
+Deviations: none known; listeners are PLAINTEXT.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from services.gateway.core.slots import Slot
+
+_NO_TIME = -1
+
+
+def start(slot: Slot, request: CreateDelegationTokenRequest) -> None:
+    requester_type, _, requester = slot.connection.context.principal.partition(":")
+    owner_type, owner = requester_type, requester
+    if request.owner_principal_name:
+        owner_type, owner = request.owner_principal_type or "", request.owner_principal_name
+    response = CreateDelegationTokenResponse(
+        ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        principal_type=owner_type,
+        principal_name=owner,
+        token_requester_principal_type=requester_type,
+        token_requester_principal_name=requester,
+        issue_timestamp_ms=_NO_TIME,
+        expiry_timestamp_ms=_NO_TIME,
+        max_timestamp_ms=_NO_TIME,
+    )
+    slot.connection.processor.requests.respond(slot, response)

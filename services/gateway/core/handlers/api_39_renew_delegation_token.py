@@ -1,0 +1,18 @@
+"""RenewDelegationToken, API key 39, versions 1 to 2.
+
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Kafka says to every connection that has not authenticated itself.
+
+Deviations: none known; listeners are PLAINTEXT.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from services.gateway.core.slots import Slot
+
+
+def start(slot: Slot, request: RenewDelegationTokenRequest) -> None:
+    error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    response = RenewDelegationTokenResponse(error, expiry_timestamp_ms=-1)
+    slot.connection.processor.requests.respond(slot, response)

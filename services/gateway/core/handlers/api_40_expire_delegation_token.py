@@ -1,0 +1,18 @@
+"""ExpireDelegationToken, API key 40, versions 1 to 2.
+
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as Kafka says to every connection that has not authenticated itself.
+
+Deviations: none known; listeners are PLAINTEXT.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from services.gateway.core.slots import Slot
+
+
+def start(slot: Slot, request: ExpireDelegationTokenRequest) -> None:
+    error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    response = ExpireDelegationTokenResponse(error, expiry_timestamp_ms=-1)
+    slot.connection.processor.requests.respond(slot, response)

@@ -1,0 +1,36 @@
+"""DescribeUserScramCredentials, API key 50, version 0 (KIP-554).
+
+- Nobody has a credential: there is no SASL, and AlterUserScramCredentials is not served.
+- A user that is asked for is RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE.
+
+Deviations: none known.
+"""
+
+from __future__ import annotations
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from services.gateway.core.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.slots import Slot
+
+
+def start(slot: Slot, request: DescribeUserScramCredentialsRequest) -> None:
+    response = DescribeUserScramCredentialsResponse()
+    if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
+        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        response.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+    else:
+        times: dict[str, int] = {}
+        for user in request.users or ():
+            times[user.name] = times.get(user.name, 0) + 1
+        response.results = [_result(name, count) for name, count in times.items()]
+    slot.connection.processor.requests.respond(slot, response)
+
+
+def _result(name: str, times: int) -> DescribeUserScramCredentialsResult:
+    error = ErrorCode.RESOURCE_NOT_FOUND if times == 1 else ErrorCode.DUPLICATE_RESOURCE
+    return DescribeUserScramCredentialsResult(name, error, error.message)

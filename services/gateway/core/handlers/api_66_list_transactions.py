@@ -1,0 +1,33 @@
+"""ListTransactions, API key 66, versions 0 to 2 (KIP-664, KIP-994, KIP-1152).
+
+- There are no transactions, under any filter. States that Kafka does not know are told back.
+
+Deviations: `transactional_id_pattern` (v2) is not checked: nothing is there that could match.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from services.gateway.core.slots import Slot
+
+_STATES: Final = frozenset(
+    (
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "PrepareEpochFence",
+        "Dead",
+    )
+)
+
+
+def start(slot: Slot, request: ListTransactionsRequest) -> None:
+    """Everybody may ask: what Kafka tells is only what a principal may describe."""
+    unknown = dict.fromkeys(name for name in request.state_filters if name not in _STATES)
+    response = ListTransactionsResponse(unknown_state_filters=list(unknown))
+    slot.connection.processor.requests.respond(slot, response)
