@@ -6,6 +6,7 @@ from typing import Any
 
 from barnabas.channel.messages import GroupAnswer, GroupState, Outcome
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import BatchHeader, Record
 from services.logstore.core.coordinator.groups import calls
 from services.logstore.core.coordinator.groups.group import Group
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
@@ -150,7 +151,7 @@ def a_new_coordinator_does_not_load() -> None:
     replace_in(GroupPartition, "load", load)
 
 
-@GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
+@GROUPS.breaks("32", [Fault.KILL_COORDINATOR, Fault.SLOW_DISK], at_most=SMALL)
 def it_answers_while_it_loads() -> None:
     original = GroupPartition.call
 
@@ -166,13 +167,14 @@ def it_answers_while_it_loads() -> None:
 
 @GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
 def it_loads_what_is_committed_and_nothing_after() -> None:
-    """What the leader before it has appended last, and has been told to be committed by none."""
-    original = Loader.__init__
+    """A leader's first watermark is behind what the leader before it has acknowledged."""
+    original = Loader._records_of
 
-    def init(self: Loader, groups: Any, decompress: Any, end_offset: int, wall_ms: int) -> None:
-        original(self, groups, decompress, max(0, end_offset - 1), wall_ms)
+    def records_of(self: Loader, header: BatchHeader, payload: memoryview) -> list[Record]:
+        return original(self, header, payload) if header.base_offset < self._end_offset else []
 
-    replace_in(Loader, "__init__", init)
+    replace_in(Loader, "_records_of", records_of)
+    replace_in(LedPartition, "end_offset", lambda self: self.partition.high_watermark)
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
@@ -227,7 +229,7 @@ def tombstones_are_not_read() -> None:
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
 
-@GROUPS.breaks("8", COORDINATORS, at_most=SMALL)
+@GROUPS.breaks("8", [*MEMBERS, Fault.TERMINATE_LOGSTORE, Fault.LEASE_ENDS_EARLY], at_most=SMALL)
 def waits_outlive_their_coordinator() -> None:
     """A pod goes by the steps of whoever coordinates, under whatever epoch."""
 
