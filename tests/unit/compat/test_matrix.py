@@ -1,0 +1,62 @@
+"""The client matrix: what is read from programs, and that nothing which fails is left out of the table."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.compat.matrix import table
+from tests.compat.matrix.clients import CLIENTS
+from tests.compat.matrix.programs import Report, read_report, run_program
+from tests.compat.matrix.results import Saved, load, save
+
+LINES = ["version 1.2", "plan create-topic produce acls", "some noise", "ok create-topic", "failed produce: it broke"]
+
+
+def saved(client: str, against: str, **results: str) -> Saved:
+    named = {capability.replace("_", "-"): why for capability, why in results.items()}
+    return Saved(client, against, "abc", "2026-11-21", Report("1.2", named))
+
+
+def test_what_a_program_does_not_report_has_failed() -> None:
+    report = read_report(LINES, "it ended early")
+    assert report.version == "1.2"
+    assert report.results == {"create-topic": "", "produce": "it broke", "acls": "it ended early"}
+
+
+def test_a_program_without_a_plan_has_failed() -> None:
+    assert "Traceback of something" in read_report(["Traceback of something", ""], "end").failed["start"]
+
+
+def test_a_program_that_hangs_is_ended_and_what_it_said_stays(tmp_path: Path) -> None:
+    program = "import time; print('plan a b'); print('ok a', flush=True); time.sleep(60)"
+    report = run_program([sys.executable, "-u", "-c", program], tmp_path, tmp_path / "log", 2, {})
+    assert list(report.failed) == ["b"]
+
+
+def test_a_failure_is_told_with_what_apache_kafka_says_to_the_same_program() -> None:
+    rows = table.rows(
+        [
+            saved("kcat", "1", create_topic="", produce="it broke", produce_idempotent=""),
+            saved("kcat", "3", create_topic="", produce="", produce_idempotent=""),
+            saved("kcat", "kafka", create_topic="", produce="", produce_idempotent=""),
+        ]
+    )
+    assert "| kcat | produce | 1 | it broke | works |" in rows
+    assert "1 of 2 / ✓" in rows
+
+
+def test_a_skipped_client_is_told_with_the_reason() -> None:
+    skipped = Saved("rdkafka for Rust", "1", "abc", "2026-11-21", Report(skipped="cargo not on PATH"))
+    assert "skipped: cargo not on PATH" in table.rows([skipped])
+
+
+def test_a_run_of_one_client_replaces_its_row_alone(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.json"
+    save([saved("kcat", "1", produce="it broke"), saved("aiokafka", "1", produce="")], ["kcat", "aiokafka"], path)
+    save([saved("kcat", "1", produce="")], ["kcat", "aiokafka"], path)
+    assert [(each.client, each.report.failed) for each in load(path)] == [("kcat", {}), ("aiokafka", {})]
+
+
+def test_names_of_clients_are_distinct() -> None:
+    assert len({client.name for client in CLIENTS}) == len(CLIENTS)
