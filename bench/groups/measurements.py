@@ -24,7 +24,7 @@ HEARTBEAT_SECONDS = 3.0
 GROUPS, MEMBERS_EACH = 1000, 10
 COMMITTERS = 50
 
-_FORM_SECONDS_MAX = 120.0
+_FORM_SECONDS_MAX = 240.0
 _REBALANCE_SECONDS_MAX = 60.0
 _FORMED_AT_ONCE = 50
 """Groups whose members join at the same time, so that making them is no flood of its own."""

@@ -29,11 +29,11 @@ from tests.faults.checker import Verdict, check
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
 from tests.faults.groups.check import GroupVerdict, check_group
 from tests.faults.groups.history import read_group
-from tests.faults.groups.members import Members
+from tests.faults.groups.members import Members, MembersError
 from tests.faults.history import Operation, Type, read
 from tests.faults.machines import LOGSTORES, SERVICES, role_of
 from tests.faults.topics import RefusedError, committed_offsets, create_topic, elect_preferred_leaders, in_sync
-from tests.faults.workload import Mix, Workload, start
+from tests.faults.workload import Mix, Workload, WorkloadError, start
 
 TOPIC, GROUP = "rolling-groups", "ten"
 PARTITIONS = 15
@@ -280,7 +280,7 @@ def main() -> int:
         rolling = RollingGroups(cluster, directory, arguments.seed, arguments.kill, _say)
         try:
             log, group = rolling.run(services, arguments.times)
-        except UnhealthyError as reason:
+        except (UnhealthyError, MembersError, WorkloadError) as reason:
             shutil.copytree(cluster.layout.directory / "logs", directory / "logs")
             _say(f"{reason}; all that was seen is in {directory}")
             return 1

@@ -6,6 +6,7 @@ standard input, has it commit, leave the group and end.
 
 from __future__ import annotations
 
+import os
 import signal
 import struct
 import sys
@@ -136,7 +137,9 @@ def main(argument: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 
     def stop_at_the_end_of_input() -> None:
-        sys.stdin.buffer.read()
+        # Not sys.stdin: its lock, held by a thread that waits, aborts the interpreter's end.
+        while os.read(0, 1024):
+            pass
         stopping.set()
 
     threading.Thread(target=stop_at_the_end_of_input, daemon=True).start()

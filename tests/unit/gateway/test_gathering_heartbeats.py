@@ -1,0 +1,74 @@
+"""Heartbeats gather where many come; nothing else waits for them, and few never wait."""
+
+from __future__ import annotations
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from barnabas.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from services.gateway.core.coordination import (
+    GATHER_CALLS_MAX,
+    GATHER_HEARTBEATS_MIN,
+    GATHER_MS,
+    GATHER_WINDOW_MS,
+)
+from tests.unit.gateway.groups import group_world
+from tests.unit.gateway.world import Client, World
+
+
+def heartbeat(client: Client) -> None:
+    client.ask(HeartbeatRequest("g", 3, "m-1"), ApiKey.HEARTBEAT, 4)
+
+
+def busy_world() -> tuple[World, Client]:
+    """A window with many heartbeats is just over."""
+    world = group_world()
+    client = world.client()
+    for _ in range(GATHER_HEARTBEATS_MIN + 1):
+        heartbeat(client)
+        assert len(world.logstore.group_calls) == 1, "the first window gathers nothing"
+        world.logstore.group_answer(HeartbeatResponse())
+    world.pass_ms(GATHER_WINDOW_MS)
+    return world, client
+
+
+def test_heartbeats_of_a_busy_time_gather_and_leave_together() -> None:
+    world, client = busy_world()
+    heartbeat(client)
+    heartbeat(world.client())
+    world.pass_ms(GATHER_MS - 1)
+    assert world.logstore.group_calls == []
+    world.pass_ms(1)
+    assert len(world.logstore.group_calls) == 2
+
+
+def test_what_has_gathered_is_sent_when_it_is_enough() -> None:
+    world, _ = busy_world()
+    for _ in range(GATHER_CALLS_MAX):
+        assert world.logstore.group_calls == []
+        heartbeat(world.client())
+    assert len(world.logstore.group_calls) == GATHER_CALLS_MAX
+
+
+def test_any_other_call_takes_them_along() -> None:
+    world, client = busy_world()
+    heartbeat(client)
+    world.client().ask(LeaveGroupRequest("g", "", [MemberIdentity("m-2")]), ApiKey.LEAVE_GROUP, 4)
+    assert [call.api_key for call in world.logstore.group_calls] == [ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP]
+
+
+def test_after_a_quiet_window_they_go_at_once() -> None:
+    world, client = busy_world()
+    world.pass_ms(GATHER_WINDOW_MS)
+    heartbeat(client)
+    assert len(world.logstore.group_calls) == 1
+
+
+def test_what_has_gathered_when_the_stream_is_lost_is_not_sent_later() -> None:
+    world, client = busy_world()
+    answers = len(client.answers)
+    heartbeat(client)
+    world.logstore.down()
+    world.logstore.up()
+    world.pass_ms(10 * GATHER_MS)
+    assert world.logstore.group_calls == []
+    assert len(client.answers) == answers + 1
