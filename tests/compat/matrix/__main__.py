@@ -9,12 +9,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from barnabas.cli.local_cluster import Started
+from barnabas.cluster.keys import Role
 from bench.apache_kafka import ApacheKafka
 from tests.compat.matrix import table
 from tests.compat.matrix.clients import CLIENTS, Client
@@ -23,6 +26,8 @@ from tests.compat.matrix.results import Saved, commit, save, today
 from tests.compat.matrix.toolchains import CACHE, ROOT, UnavailableError, prepare
 from tests.integration.running_cluster import RunningCluster
 
+BROKER_SETTINGS = {"group.min.session.timeout.ms": "1000"}
+"""What kafka-python's own tests need, as in the configuration of the broker that they start themselves."""
 REPLICATION = {"1": 1, "3": 3, table.PEER: 1}
 
 
@@ -76,6 +81,15 @@ def _say(client: Client, cluster: str, report: Report) -> None:
         click.echo(f"    failed {capability}: {why}")
 
 
+class _Barnabas(RunningCluster):
+    def up(self) -> Started:
+        self.local.services = [
+            replace(each, properties=each.properties | BROKER_SETTINGS) if each.role == Role.LOGSTORE else each
+            for each in self.local.services
+        ]
+        return super().up()
+
+
 @contextmanager
 def _bootstrap(cluster: str) -> Iterator[str]:
     """A new cluster's address; it is gone afterwards, with its data."""
@@ -85,7 +99,7 @@ def _bootstrap(cluster: str) -> Iterator[str]:
             with _apache_kafka(directory) as bootstrap:
                 yield bootstrap
         else:
-            with RunningCluster(directory, int(cluster)) as running:
+            with _Barnabas(directory, int(cluster)) as running:
                 yield running.bootstrap
     finally:
         shutil.rmtree(directory, ignore_errors=True)
@@ -94,7 +108,7 @@ def _bootstrap(cluster: str) -> Iterator[str]:
 @contextmanager
 def _apache_kafka(directory: Path) -> Iterator[str]:
     prepare("java")
-    broker = ApacheKafka(directory, _free_port(), _free_port(), "512M", {})
+    broker = ApacheKafka(directory, _free_port(), _free_port(), "512M", BROKER_SETTINGS)
     broker.start()
     try:
         deadline = time.monotonic() + 60

@@ -102,9 +102,10 @@ def _failures(clients: dict[str, dict[str, Saved]]) -> list[str]:
     lines = []
     for name, runs in clients.items():
         peer = runs.get(PEER)
-        for capability in dict.fromkeys(each for run in BARNABAS if run in runs for each in runs[run].report.failed):
-            where = " and ".join(run for run in BARNABAS if run in runs and capability in runs[run].report.failed)
-            why = next(runs[run].report.failed[capability] for run in BARNABAS if capability in runs[run].report.failed)
+        ours = {against: runs[against].report.failed for against in BARNABAS if against in runs}
+        for capability in dict.fromkeys(capability for failed in ours.values() for capability in failed):
+            where = " and ".join(against for against, failed in ours.items() if capability in failed)
+            why = next(failed[capability] for failed in ours.values() if capability in failed)
             if peer is None or peer.report.skipped or capability not in peer.report.results:
                 there = "not run"
             else:
