@@ -91,6 +91,11 @@ class GroupMember(Consumer):
         return self.assigned if self._is_reading and self.assigned is not None else []
 
     @property
+    def is_there(self) -> bool:
+        """It lives, or its twin does."""
+        return self.alive or (self.twin is not None and self.twin.alive)
+
+    @property
     def has_its_share(self) -> bool:
         return self.assigned is not None and self._is_reading
 
@@ -416,5 +421,5 @@ class GroupMember(Consumer):
             self.start()
 
     def come_back(self) -> None:
-        if not self.alive and not self.is_stopping and (self.twin is None or not self.twin.alive):
+        if not self.is_there and not self.is_stopping:
             self.start()

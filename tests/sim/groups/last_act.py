@@ -30,8 +30,6 @@ class LastActOfGroups:
         cluster.wait_until(lambda: not groups.administrator.unanswered, "the administrator of groups is answered")
         for member in (*groups.members, *groups.twins):
             member.is_settled = True
-        for member in groups.members:
-            member.come_back()
         self._wait_until_it_is_settled()
         self._check_that_nothing_happens()
         for member in (*groups.members, *groups.twins):
@@ -50,6 +48,9 @@ class LastActOfGroups:
 
     def _what_is_amiss_with(self, shape: GroupShape) -> str:
         name, living = shape.group_id, self._groups.members_of(shape)
+        resting = [each.name for each in self._groups.members if each.group is shape and not each.is_there]
+        if resting:
+            return f"{resting} are back in {name}"
         known = self._groups.coordinated(name)
         if known is None or known.state is not GroupState.STABLE:
             return f"{name} is stable: {known and known.state}"

@@ -1,0 +1,225 @@
+"""What the simulation sees of groups: each rule of I13 broken by hand, and a run in which everything happens."""
+
+from __future__ import annotations
+
+import pytest
+
+from barnabas.wire.record_batch import Record, build_batch
+from services.logstore.core.coordinator.groups.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitValue,
+    group_record,
+    offset_key_prefix,
+    offset_record,
+)
+from tests.sim.clients.consumer import Taste
+from tests.sim.clients.producer import Behaviour
+from tests.sim.cluster import Cluster
+from tests.sim.faults import Fault, Faults
+from tests.sim.groups.assignments import TopicPartition, assign, pack_assignment, scan_assignment
+from tests.sim.groups.history import GroupHistory, Moment, Standing
+from tests.sim.groups.log import Commit
+from tests.sim.groups.shape import STATIC, TODAY, GroupShape, GroupsShape, MemberBehaviour
+from tests.sim.history import History
+from tests.sim.replica_logs import BatchRegister
+from tests.sim.scheduler import MS, SECOND, InvariantViolation, Scheduler
+from tests.sim.topology import Shape, TopicShape
+
+FIRST: TopicPartition = ("orders", 0)
+SECOND_ONE: TopicPartition = ("orders", 1)
+
+
+class Told:
+    """One group, what its coordinator has written, and what its members are told."""
+
+    def __init__(self) -> None:
+        self.history = GroupHistory(History())
+        self._register = BatchRegister()
+        self._end = 0
+
+    def now(self) -> Moment:
+        return self.history.moment("g")
+
+    def commits(self, *records: Record) -> None:
+        batch = bytearray(build_batch(list(records)))
+        batch[:8] = self._end.to_bytes(8)
+        self._end += len(records)
+        self.history.log_of("g").add(self._register.take(bytes(batch)))
+
+    def has_generation(self, number: int, **shares: list[TopicPartition]) -> None:
+        members = [
+            MemberMetadata(each, None, "", "", 0, 0, b"", pack_assignment(share)) for each, share in shares.items()
+        ]
+        value = GroupMetadataValue("consumer", number, "in turn", next(iter(shares), None), 0, members)
+        self.commits(group_record(GroupMetadataKey("g"), value, 0))
+
+    def sends_commit(self, commit_id: str, offset: int, member_id: str, generation_id: int) -> None:
+        self.history.committing("g", FIRST, commit_id, Commit(offset, member_id, generation_id))
+
+    def has_offset(self, offset: int, commit_id: str) -> None:
+        value = OffsetCommitValue(offset, -1, commit_id, 0)
+        self.commits(offset_record(offset_key_prefix("g", FIRST[0]), FIRST[1], value, 0))
+
+
+@pytest.fixture
+def told() -> Told:
+    """Generation 1: `a` and `b` have a partition each, and `a` has committed 5 and then 7."""
+    told = Told()
+    told.has_generation(1, a=[FIRST], b=[SECOND_ONE])
+    for commit_id, offset in (("first", 5), ("second", 7)):
+        told.sends_commit(commit_id, offset, "a", 1)
+        told.has_offset(offset, commit_id)
+    return told
+
+
+def test_what_is_in_the_log_may_be_told(told: Told) -> None:
+    history, asked = told.history, told.now()
+    history.joined("g", 1, asked)
+    history.synced("g", 1, "a", pack_assignment([FIRST]), asked)
+    history.commit_acknowledged("g", FIRST, "second")
+    history.offset_fetched("g", FIRST, 7, "second", asked)
+    assert (history.counts.joins, history.counts.rebalances, history.counts.commits) == (1, 1, 1)
+
+
+def test_nobody_owns_what_is_another_ones(told: Told) -> None:
+    with pytest.raises(InvariantViolation, match="is a's and b's in generation 2"):
+        told.has_generation(2, a=[FIRST], b=[FIRST, SECOND_ONE])
+
+
+def test_a_generation_has_one_set_of_owners(told: Told) -> None:
+    with pytest.raises(InvariantViolation, match="is b's and a's in generation 1"):
+        told.has_generation(1, a=[SECOND_ONE], b=[FIRST])
+
+
+def test_generations_grow(told: Told) -> None:
+    told.has_generation(3)
+    with pytest.raises(InvariantViolation, match="from generation 3 back to 2"):
+        told.has_generation(2, a=[FIRST])
+
+
+def test_nobody_is_let_into_a_generation_that_is_over(told: Told) -> None:
+    told.has_generation(2, a=[FIRST], b=[])
+    with pytest.raises(InvariantViolation, match="let into generation 1 after 2"):
+        told.history.joined("g", 1, told.now())
+
+
+@pytest.mark.parametrize(("member_id", "generation_id"), [("a", 0), ("c", 1), ("", -1)])
+def test_only_members_commit(told: Told, member_id: str, generation_id: int) -> None:
+    told.sends_commit("third", 9, member_id, generation_id)
+    with pytest.raises(InvariantViolation, match="is committed by"):
+        told.has_offset(9, "third")
+
+
+def test_a_commit_is_in_the_log_once(told: Told) -> None:
+    with pytest.raises(InvariantViolation, match="is there twice"):
+        told.has_offset(7, "second")
+
+
+def test_an_offset_that_nobody_has_deleted_stays(told: Told) -> None:
+    tombstone = offset_record(offset_key_prefix("g", FIRST[0]), FIRST[1], None, 0)
+    with pytest.raises(InvariantViolation, match="nobody has asked for that"):
+        told.commits(tombstone)
+
+
+def test_an_acknowledged_commit_is_in_the_log(told: Told) -> None:
+    told.sends_commit("third", 9, "a", 1)
+    with pytest.raises(InvariantViolation, match="acknowledged, and not in the log"):
+        told.history.commit_acknowledged("g", FIRST, "third")
+
+
+def test_an_offset_never_goes_back(told: Told) -> None:
+    with pytest.raises(InvariantViolation, match="committed since it asked are \\['second'\\]"):
+        told.history.offset_fetched("g", FIRST, 5, "first", told.now())
+    with pytest.raises(InvariantViolation, match="is told None"):
+        told.history.offset_fetched("g", FIRST, -1, "", told.now())
+
+
+def test_who_asked_before_may_be_told_either(told: Told) -> None:
+    asked = told.now()
+    told.sends_commit("third", 9, "a", 1)
+    told.has_offset(9, "third")
+    told.history.offset_fetched("g", FIRST, 7, "second", asked)
+    told.history.offset_fetched("g", FIRST, 9, "third", asked)
+
+
+def test_a_deposed_leader_may_tell_what_it_knew(told: Told) -> None:
+    told.history.standing_of = lambda partition: Standing(5, 2)
+    told.history.offset_fetched("g", FIRST, 5, "first", told.now())
+
+
+def test_what_may_be_lost_need_not_be_told(told: Told) -> None:
+    asked = told.now()
+    told.history.log_of("g").cut(2)
+    told.history.offset_fetched("g", FIRST, 5, "first", asked)
+    told.history.commit_acknowledged("g", FIRST, "second")
+    told.history.offset_fetched("g", FIRST, 7, "second", asked)
+
+
+def test_nobody_is_told_another_share_than_his(told: Told) -> None:
+    with pytest.raises(InvariantViolation, match="in the log are"):
+        told.history.synced("g", 1, "a", pack_assignment([SECOND_ONE]), told.now())
+
+
+def test_a_deletion_that_is_told_is_in_the_log(told: Told) -> None:
+    told.history.asks_to_delete("g", [FIRST[0]])
+    asked = told.now()
+    with pytest.raises(InvariantViolation, match="is deleted, and in the log still"):
+        told.history.offset_deleted("g", FIRST, asked)
+    told.commits(offset_record(offset_key_prefix("g", FIRST[0]), FIRST[1], None, 0))
+    told.history.offset_deleted("g", FIRST, asked)
+
+
+def test_who_is_heard_of_is_not_expelled(told: Told) -> None:
+    heard = told.now()
+    told.history.now_us = lambda: 900 * MS
+    told.history.expelled("g", "a", heard, told.now(), patience_ms=900)
+    with pytest.raises(InvariantViolation, match="expelled 900 ms after it was heard of"):
+        told.history.expelled("g", "a", heard, told.now(), patience_ms=1_000)
+
+
+def test_nothing_is_left_out_in_reading(told: Told) -> None:
+    told.history.read("g", FIRST, 0, 5)
+    told.history.read("g", FIRST, 3, 7)
+    with pytest.raises(InvariantViolation, match="from 8 on, and has read it up to 7"):
+        told.history.read("g", FIRST, 8, 9)
+
+
+def test_assignments_share_everything_out() -> None:
+    given = assign(["a", "b"], {"orders": 3, "payments": 1}, turn=1)
+    assert {member: scan_assignment(data) for member, data in given.items()} == {
+        "b": [("orders", 0), ("orders", 2)],
+        "a": [("orders", 1), ("payments", 0)],
+    }
+
+
+def test_a_group_outlives_its_coordinators_and_its_members() -> None:
+    """Members come, go, sleep and are replaced while coordinators die: every rule is held all the while, and at the end
+    everybody who lives has a share and everything is read.
+    """
+    taste = Taste(version=12, max_wait_ms=50, min_bytes=1, isolation_level=0)
+    members = [
+        MemberBehaviour(STATIC, is_static=True, stay_us=0, taste=taste),
+        MemberBehaviour(TODAY, is_static=True, stay_us=3 * SECOND, taste=taste),
+        MemberBehaviour(TODAY, is_static=False, stay_us=2 * SECOND, taste=taste),
+    ]
+    group = GroupShape("group-0", 1_500, 2_000, heartbeat_us=200 * MS, commit_us=200 * MS, members=members)
+    shape = Shape(
+        topics={"orders": TopicShape(4)},
+        producers=[Behaviour(idempotent=True, acks=-1, version=9, interval_us=60 * MS, records_max=2)],
+        groups=GroupsShape([group], min_isr=2, initial_rebalance_delay_ms=100, administration_us=100 * MS),
+    )
+    cluster = Cluster(Scheduler(seed=1), shape)
+    faults = Faults(cluster, [Fault.KILL_COORDINATOR, Fault.ZOMBIE_MEMBER, Fault.KILL_CLIENT], 1_500 * MS)
+    cluster.start()
+    cluster.start_clients()
+    faults.start()
+    cluster.run_for(15 * SECOND)
+    cluster.settle(faults)
+    counts = cluster.groups.history.counts
+    assert counts.rebalances >= 4
+    assert counts.commits >= 10
+    assert counts.administered["offsets are committed from outside"] > 0
+    assert faults.hits[Fault.KILL_COORDINATOR] >= 1
+    assert faults.hits[Fault.ZOMBIE_MEMBER] >= 1
