@@ -17,6 +17,8 @@ from services.logstore.core.coordinator.groups.records import OffsetCommitValue
 from services.logstore.core.coordinator.groups.subscription import topics_of_subscription
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+_REPLACED_MAX: Final = 8
+"""Of one group instance id: more than may wait at once, when several processes believe that it is theirs."""
 
 
 class GroupState(Enum):
@@ -102,8 +104,8 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Member id by group instance id."""
-        self.replaced: dict[str, str] = {}
-        """By group instance id the last member id that had it before: FENCED_INSTANCE_ID for who still waits by it."""
+        self.replaced: dict[str, tuple[str, ...]] = {}
+        """By group instance id the last member ids that had it: FENCED_INSTANCE_ID for who still waits by one."""
         self.pending_joins: dict[str, Deadline] = {}
         """Member ids that were given out, and have not joined yet, with the end of their sessions (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
@@ -170,7 +172,7 @@ class Group:
         old = self.members.pop(old_member_id)
         self.awaiting_join -= old.awaits_join
         self.pending_syncs.pop(old_member_id, None)
-        self.replaced[group_instance_id] = old_member_id
+        self.replaced[group_instance_id] = (*self.replaced.get(group_instance_id, ()), old_member_id)[-_REPLACED_MAX:]
         self.step = self._steps.take()
         new = Member(
             new_member_id,
@@ -213,7 +215,7 @@ class Group:
 
     def error_of_absent(self, member_id: str) -> ErrorCode:
         """Why somebody who waited by this id waits in vain."""
-        is_replaced = member_id in self.replaced.values()
+        is_replaced = any(member_id in replaced for replaced in self.replaced.values())
         return ErrorCode.FENCED_INSTANCE_ID if is_replaced else ErrorCode.UNKNOWN_MEMBER_ID
 
     @property
