@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from barnabas.cli.local_cluster import Started
-from barnabas.cluster.keys import Role
+from barnabas.cli.services import Role
 from bench.apache_kafka import ApacheKafka
 from tests.compat.matrix import table
 from tests.compat.matrix.clients import CLIENTS, Client
@@ -111,7 +111,7 @@ def _apache_kafka(directory: Path) -> Iterator[str]:
     broker = ApacheKafka(directory, _free_port(), _free_port(), "512M", BROKER_SETTINGS)
     broker.start()
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not _answers(broker.bootstrap):
             assert time.monotonic() < deadline, broker.explain()
         yield broker.bootstrap

@@ -269,8 +269,8 @@ def acls_are_disabled() -> None:
     acl = ACL("User:a", "*", ACLOperation.READ, ACLPermissionType.ALLOW, ResourcePattern(ResourceType.TOPIC, TOPIC))
     any_acl = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, ResourcePattern(ResourceType.TOPIC, TOPIC))
     equal(refusal(lambda: ADMIN.describe_acls(any_acl)), SecurityDisabledError)
-    equal(type(ADMIN.create_acls([acl])["failed"][0][1]), SecurityDisabledError)
-    equal(refusal(lambda: ADMIN.delete_acls([any_acl])), SecurityDisabledError)
+    equal(ADMIN.create_acls([acl])["failed"], [SecurityDisabledError])
+    equal(ADMIN.delete_acls([any_acl]), [(any_acl, [], SecurityDisabledError)])
 
 
 def refusal(call: Any) -> Any:
