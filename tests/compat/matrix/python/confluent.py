@@ -300,11 +300,9 @@ def acls_are_disabled() -> None:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    for future in (
-        ADMIN.describe_acls(any_acl),
-        ADMIN.create_acls([binding])[binding],
-        ADMIN.delete_acls([any_acl])[any_acl],
-    ):
+    # librdkafka leaves the error of DescribeAcls out (rd_kafka_DescribeAclsResponse_parse): there are none.
+    equal(ADMIN.describe_acls(any_acl).result(SECONDS), [])
+    for future in (ADMIN.create_acls([binding])[binding], ADMIN.delete_acls([any_acl])[any_acl]):
         error = future.exception(SECONDS)
         equal(error.args[0].name() if error is not None else None, "SECURITY_DISABLED")
 
