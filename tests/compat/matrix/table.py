@@ -75,7 +75,8 @@ def _cells(runs: dict[str, Saved]) -> list[str]:
     known = {capability for capabilities in AREAS.values() for capability in capabilities}
     asked = {capability for each in runs.values() for capability in each.report.results}
     areas = [*AREAS.values(), tuple(sorted(asked - known))]
-    return [" / ".join(_area(runs.get(against), area, asked) for against in BARNABAS) for area in areas]
+    cells = [[_area(runs.get(against), area, asked) for against in BARNABAS] for area in areas]
+    return ["–" if set(each) == {"–"} else " / ".join(each) for each in cells]
 
 
 def _area(run: Saved | None, area: tuple[str, ...], asked: set[str]) -> str:
@@ -83,7 +84,7 @@ def _area(run: Saved | None, area: tuple[str, ...], asked: set[str]) -> str:
     if not of_client:
         return "–"
     if run is None or run.report.skipped:
-        return "skipped"
+        return "not run" if run is None else "skipped"
     works = sum(run.report.results.get(capability) == "" for capability in of_client)
     return "✓" if works == len(of_client) else f"{works} of {len(of_client)}"
 
@@ -117,9 +118,12 @@ def _failures(clients: dict[str, dict[str, Saved]]) -> list[str]:
 
 
 def _told(saved: list[Saved]) -> list[str]:
-    runs = sorted({(each.day, each.commit) for each in saved})
-    said = ", ".join(f"{day} at `{commit}`" for day, commit in runs)
-    return [f"By `make compat`, {said}."]
+    """A plus at a commit: the tree was not quite that commit."""
+    by_day: dict[str, dict[str, None]] = {}
+    for each in sorted(saved, key=lambda each: each.day):
+        by_day.setdefault(each.day, {})[f"`{each.commit}`"] = None
+    days = [f"{day} at {', '.join(commits)}" for day, commits in by_day.items()]
+    return [f"By `make compat`, {'; '.join(days)}."]
 
 
 def _heading(*names: str) -> list[str]:
