@@ -9,6 +9,7 @@ the end. Of others it asks again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from barnabas.wire.api_keys import ApiKey
@@ -37,7 +38,7 @@ IDLE_US = 100 * MS
 REST_US_MAX = 4 * SECOND
 # A join is answered when all are here, or after everybody's rebalance timeout.
 JOIN_SPARE_US = 5 * SECOND
-SYNC_AGAIN_SHARE = 0.3
+SYNC_AGAIN_SHARE = 0.5
 FIND_SEVERAL_FROM = 4
 SEVERAL_LEAVE_FROM = 3
 
@@ -215,12 +216,6 @@ class GroupMember(Consumer):
             [SyncGroupRequestAssignment(member_id, assignment) for member_id, assignment in given.items()],
         )
 
-    def _turn(self, request: SyncGroupRequest) -> None:
-        """Give everybody what another one had."""
-        assignments = [each.assignment for each in request.assignments]
-        for given, assignment in zip(request.assignments, assignments[1:] + assignments[:1], strict=True):
-            given.assignment = assignment
-
     def _sync(self, request: SyncGroupRequest) -> None:
         self._is_joining = True
         asked = self._groups.moment(self.group.group_id)
@@ -230,9 +225,7 @@ class GroupMember(Consumer):
             if response is None:
                 # Some ask again what they may have been told, others join again.
                 if self.scheduler.random.random() < SYNC_AGAIN_SHARE:
-                    self._sync_again = request
-                    # A leader that does not know what it has handed in already.
-                    self._turn(request)
+                    self._sync_again = _turned(request)
                 return
             self._is_joining = False
             self._sync_again = None
@@ -423,3 +416,13 @@ class GroupMember(Consumer):
     def come_back(self) -> None:
         if not self.is_there and not self.is_stopping:
             self.start()
+
+
+def _turned(request: SyncGroupRequest) -> SyncGroupRequest:
+    """Everybody is given what another one had: by a leader that does not know what it has handed in already."""
+    members = [each.member_id for each in request.assignments]
+    assignments = [
+        SyncGroupRequestAssignment(*each)
+        for each in zip(members[1:] + members[:1], [each.assignment for each in request.assignments], strict=True)
+    ]
+    return replace(request, assignments=assignments)

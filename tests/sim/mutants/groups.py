@@ -27,8 +27,8 @@ GROUPS = Mutants("groups")
 # What three logstores and a group do to each other, with little else going on.
 SMALL = AtMost(logstores=3, gateways=2, purgatories=1, controllers=2, producers=1, consumers=0, groups=1)
 MEMBERS = [Fault.KILL_CLIENT, Fault.ZOMBIE_MEMBER, Fault.RETRY_STORM, Fault.RESET]
-# A commit takes long, and connections end meanwhile.
-LEADERS_CUT_SHORT = [Fault.RETRY_STORM, Fault.RESET, Fault.SLOW_LINK, Fault.SLOW, Fault.CUT, Fault.KILL_CLIENT]
+# A leader loses its connection while what it has handed in is not committed.
+COMMITS_THAT_STALL = [Fault.CUT, Fault.PAUSE, Fault.SLOW, Fault.RETRY_STORM, Fault.RETRY_STORM, Fault.KILL_CLIENT]
 COORDINATORS = [
     Fault.KILL_COORDINATOR,
     Fault.TERMINATE_LOGSTORE,
@@ -69,7 +69,7 @@ def sync_answers_the_previous_assignment() -> None:
     replace_in(Rebalancing, "_assigned", assigned)
 
 
-@GROUPS.breaks("I13", LEADERS_CUT_SHORT, at_most=SMALL)
+@GROUPS.breaks("I13", COMMITS_THAT_STALL, at_most=SMALL)
 def the_last_word_of_a_leader_counts() -> None:
     """A leader that hands in its assignments twice, as one does that has lost the answer, is obeyed twice."""
     original = Rebalancing._assign

@@ -51,6 +51,8 @@ HAND_OVER_MS_MAX = 5_000
 CLEANER_BACKOFF_MS = 300
 SESSION_MS_MIN = 500
 RESTART_US_MAX = 3_000 * MS
+HOLD_MS = 20
+"""Shorter than it is in earnest, so that many have to wait in purgatory too."""
 
 
 class LogstoreNode(Process):
@@ -69,7 +71,7 @@ class LogstoreNode(Process):
         self.node_id = node_id
         self._disk_watcher = disk_watcher
         self._replication = ReplicationConfig(replica_lag_ms_max)
-        self._groups = GroupConfig(initial_rebalance_delay_ms, min_session_timeout_ms=SESSION_MS_MIN)
+        self._groups = GroupConfig(initial_rebalance_delay_ms, min_session_timeout_ms=SESSION_MS_MIN, hold_ms=HOLD_MS)
         self.disk = DiskModel(chance=scheduler.random)
         # How much longer the disk takes for the next effect.
         self.disk_stall_us: Callable[[], int] | None = None
