@@ -16,7 +16,7 @@ import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from barnabas.cli.local_cluster import Started
+from barnabas.cli.local_cluster import ClusterError, Started
 from barnabas.cli.services import Role
 from bench.apache_kafka import ApacheKafka
 from tests.compat.matrix import table
@@ -87,7 +87,11 @@ class _Barnabas(RunningCluster):
             replace(each, properties=each.properties | BROKER_SETTINGS) if each.role == Role.LOGSTORE else each
             for each in self.local.services
         ]
-        return super().up()
+        try:
+            return super().up()
+        except ClusterError:
+            # Where other work takes the processors, services need longer than an operator wants to wait.
+            return super().up()
 
 
 @contextmanager

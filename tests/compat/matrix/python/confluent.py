@@ -147,10 +147,10 @@ def list_offsets() -> None:
         equal(listed[partition].result(SECONDS).offset, offset)
 
 
-def spread(begin: int, count: int) -> set[bytes]:
+def spread(of: str, begin: int, count: int) -> set[bytes]:
     """Produce to all partitions of the topic that groups read."""
     producer = Producer(SERVERS)
-    values = values_of("shared", begin + count)[begin:]
+    values = values_of(of, begin + count)[begin:]
     for number, value in enumerate(values):
         producer.produce(GROUP_TOPIC, value, partition=number % PARTITIONS)
     assert producer.flush(SECONDS) == 0
@@ -161,19 +161,19 @@ def group_share(strategy: str) -> None:
     """One has all, two have half each and read everything, and when one leaves the other has all again."""
     settings = {"partition.assignment.strategy": strategy}
     group = TARGET.name(f"share-{strategy}")
-    values = spread(0, RECORDS)
+    values = spread(strategy, 0, RECORDS)
     first = Member(group, **settings)
     try:
         until(lambda: first.partitions == PARTITIONS and set(first.seen) >= values, "the first member has all")
         second = Member(group, **settings)
         try:
             until(lambda: second.partitions == PARTITIONS // 2, "the second member has half")
-            values |= spread(RECORDS, RECORDS)
+            values |= spread(strategy, RECORDS, RECORDS)
             until(lambda: {*first.seen, *second.seen} >= values, "both together read all")
             assert second.seen, "the second member read nothing"
         finally:
             second.leave()
-        values |= spread(2 * RECORDS, RECORDS)
+        values |= spread(strategy, 2 * RECORDS, RECORDS)
         until(lambda: {*first.seen, *second.seen} >= values, "who is left reads all")
     finally:
         first.leave()

@@ -127,9 +127,10 @@ func Covers(expected []string, members ...*Seen) bool {
 }
 
 // GroupShare has one member with all partitions, two with half each who read everything together, and one again. A client
-// that does not tell what is assigned shows it by what its members read.
-func GroupShare(join func() (Member, error), produce func([]string) error, tellsAssignment bool) error {
-	values := ValuesOf("shared", 4*Records)
+// that does not tell what is assigned shows it by what its members read. `of` is in the values, so that no other group's
+// records are taken for them.
+func GroupShare(of string, join func() (Member, error), produce func([]string) error, tellsAssignment bool) error {
+	values := ValuesOf(of, 4*Records)
 	if err := produce(values[:Records]); err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func groupShare(balancer kgo.GroupBalancer) func() error {
 		join := func() (Member, error) {
 			return joinGroup(Name("share-"+balancer.ProtocolName()), kgo.Balancers(balancer))
 		}
-		return GroupShare(join, func(values []string) error { return produce(shared, values, Partitions) }, true)
+		return GroupShare(balancer.ProtocolName(), join, func(values []string) error { return produce(shared, values, Partitions) }, true)
 	}
 }
 

@@ -116,7 +116,7 @@ func joinGroup(groupID string) (Member, error) {
 
 func groupShare() error {
 	join := func() (Member, error) { return joinGroup(Name("share")) }
-	return GroupShare(join, func(values []string) error {
+	return GroupShare("shared", join, func(values []string) error {
 		return produce(shared, values, &kafka.RoundRobin{}, 0)
 	}, false)
 }

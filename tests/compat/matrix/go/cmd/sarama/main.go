@@ -188,7 +188,7 @@ func groupShare() error {
 		member, _, err := read(Name("share"), shared, 0)
 		return member, err
 	}
-	return GroupShare(join, func(values []string) error { return produce(shared, values, Partitions, settings()) }, true)
+	return GroupShare("shared", join, func(values []string) error { return produce(shared, values, Partitions, settings()) }, true)
 }
 
 func describeGroups() error {
