@@ -27,6 +27,8 @@ Rate = Annotated[int, msgspec.Meta(ge=0)]
 Retention = Annotated[int, msgspec.Meta(ge=-1)]
 MINUTE_MS = 60 * 1000
 HOUR_MS = 60 * MINUTE_MS
+GROUP_HOLD_MS = 100
+"""Most syncs, and joins of a rebalance that all have heard of, are answered within it, and need no waiting room."""
 
 
 class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
@@ -197,6 +199,7 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             min_session_timeout_ms=self.group_min_session_timeout_ms,
             max_session_timeout_ms=self.group_max_session_timeout_ms,
             max_size=self.group_max_size,
+            hold_ms=GROUP_HOLD_MS,
             offsets_retention_ms=self.offsets_retention_minutes * MINUTE_MS,
             offsets_retention_check_interval_ms=self.offsets_retention_check_interval_ms,
             offset_metadata_max_bytes=self.offset_metadata_max_bytes,

@@ -1,8 +1,8 @@
 """What each API key asks of the groups of one partition, and what it is answered.
 
 An answer that rests on what is in the log, or will be, waits until that is committed (`Journal.answer`); a refusal, and
-a generation that is being made, rest on nothing but memory. Who waits for other members is told to, by a `GroupWait`,
-and collects the answer later.
+a generation that is being made, rest on nothing but memory. Who waits for other members is held back for a moment, then
+told to wait by a `GroupWait`, and collects the answer later.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.fetching import fetch_offsets
 from services.logstore.core.coordinator.groups.group import Group, GroupState
+from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import Joining, refused_join
 from services.logstore.core.coordinator.groups.journal import Deferred, Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.leaving import heartbeat, leave
@@ -69,6 +70,7 @@ class GroupCalls:
         joining: Joining,
         rebalancing: Rebalancing,
         offsets: Offsets,
+        holding: Holding,
         journal: Journal,
         clock: Clock,
         answers: list[StreamAnswer],
@@ -78,6 +80,7 @@ class GroupCalls:
         self._joining = joining
         self._rebalancing = rebalancing
         self._offsets = offsets
+        self._holding = holding
         self._journal = journal
         self._clock = clock
         self._answers = answers
@@ -143,12 +146,29 @@ class GroupCalls:
         )
 
     def _tell(self, stream_id: int, collect: GroupCollect, *, waits_for_log: bool) -> None:
-        """What it waits for is only the log, and that is no matter for purgatory; or what `collect` says."""
+        """What it waits for is only the log, and that is no matter for purgatory; or a moment, or as `collect` says."""
         if waits_for_log:
             lost = partial(self._lost, stream_id, collect)
             self._journal.defer(Deferred(partial(self.collect, stream_id, collect), lost))
-        else:
+        elif not (self._has_to_wait(collect) and self._holding.begin(stream_id, collect)):
             self.collect(stream_id, collect)
+
+    def _has_to_wait(self, collect: GroupCollect) -> bool:
+        group = self._groups.get(collect.group_id)
+        member = None if group is None else group.members.get(collect.member_id)
+        return member is not None and _awaits(member, collect)
+
+    def answer_held(self) -> None:
+        """Those for whom it was worth the while, and those who have to wait after all."""
+        for held in self._holding.take():
+            if held.until_ms > self._clock.now_ms and self._has_to_wait(held.collect):
+                self._holding.hold(held)
+            else:
+                self.collect(held.stream_id, held.collect)
+
+    def lose_held(self) -> None:
+        for held in self._holding.stop():
+            self._lost(held.stream_id, held.collect)
 
     def _lost(self, stream_id: int, collect: GroupCollect) -> None:
         self._answers.append((stream_id, GroupAnswer(collect.request_id, ErrorCode.NOT_COORDINATOR)))

@@ -17,6 +17,8 @@ class GroupConfig:
     """group.max.size"""
     new_member_join_timeout_ms: int = 5 * 60 * 1000
     """As Kafka has it: a new member that waits for its join so long is taken for gone."""
+    hold_ms: int = 0
+    """How long a join or sync that may soon be answered is held back before its gateway is told to wait; 0: not."""
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000

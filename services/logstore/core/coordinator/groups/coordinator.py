@@ -29,6 +29,7 @@ from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.deadlines import Deadlines
 from services.logstore.core.coordinator.groups.group import Steps
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
+from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.groups.journal import Deferred, Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.listing import list_groups
@@ -47,6 +48,8 @@ class GroupCoordinator:
         self._answers: list[StreamAnswer] = []
         self._written: dict[Journal, None] = {}
         """Has something to append at the end of the turn."""
+        self._holding: dict[Holding, None] = {}
+        """Holds calls back."""
         self._loading: dict[int, GroupPartition] = {}
         self._untidy: dict[int, GroupPartition] = {}
         """Has offsets that may have to go."""
@@ -73,6 +76,9 @@ class GroupCoordinator:
         for led in list(self._untidy.values()):
             if led.loader is None and led.tidy():
                 del self._untidy[led.partition]
+        if self._holding:
+            for led in [each for each in self._partitions.values() if each.holding in self._holding]:
+                led.answer_held()
         if self._written:
             self._append()
 
@@ -130,6 +136,7 @@ class GroupCoordinator:
             self._deadlines,
             self._answers,
             self._written,
+            self._holding,
             self._steps,
         )
         self._partitions[partition] = led

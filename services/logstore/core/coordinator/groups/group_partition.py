@@ -18,6 +18,7 @@ from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.deadlines import Deadlines
 from services.logstore.core.coordinator.groups.group import GroupState, Steps
+from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import Joining, MakeMemberId
 from services.logstore.core.coordinator.groups.journal import Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.loading import Loader
@@ -45,6 +46,7 @@ class GroupPartition:
         deadlines: Deadlines,
         answers: list[StreamAnswer],
         written: dict[Journal, None],
+        holding: dict[Holding, None],
         steps: Steps,
     ) -> None:
         self.partition = partition
@@ -58,8 +60,17 @@ class GroupPartition:
         self._rebalancing = Rebalancing(config, self.journal, deadlines, clock)
         self._offsets = Offsets(config, self.journal, clock)
         joining = Joining(config, self.groups, self._rebalancing, self.journal, deadlines, clock, make_member_id)
+        self.holding = Holding(config.hold_ms, self.groups, deadlines, clock, holding)
         self._calls = GroupCalls(
-            leader_epoch, self.groups, joining, self._rebalancing, self._offsets, self.journal, clock, answers
+            leader_epoch,
+            self.groups,
+            joining,
+            self._rebalancing,
+            self._offsets,
+            self.holding,
+            self.journal,
+            clock,
+            answers,
         )
         self._to_expire: deque[str] = deque()
         self._to_clean: deque[str] | None = None
@@ -97,6 +108,7 @@ class GroupPartition:
     def lose(self) -> None:
         """The epoch is over here, or the state is: whoever waits for the log is told, and nothing happens any more."""
         self.journal.lose()
+        self._calls.lose_held()
         for group in self.groups:
             self._rebalancing.stop(group)
         if self.groups:
@@ -183,6 +195,10 @@ class GroupPartition:
             self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
             return
         served.serve(stream_id, call, request)
+
+    def answer_held(self) -> None:
+        """Calls whose moment has come."""
+        self._calls.answer_held()
 
     def collect(self, stream_id: int, collect: GroupCollect) -> None:
         """What a member has waited for; or that it still has to."""
