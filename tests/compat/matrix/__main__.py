@@ -28,6 +28,8 @@ from tests.integration.running_cluster import RunningCluster
 
 BROKER_SETTINGS = {"group.min.session.timeout.ms": "1000"}
 """What kafka-python's own tests need, as in the configuration of the broker that they start themselves."""
+BUSY_MACHINE_TRIES = 5
+"""Each waits for a minute: where other work takes the processors, services start slower than operators like."""
 REPLICATION = {"1": 1, "3": 3, table.PEER: 1}
 
 
@@ -87,11 +89,12 @@ class _Barnabas(RunningCluster):
             replace(each, properties=each.properties | BROKER_SETTINGS) if each.role == Role.LOGSTORE else each
             for each in self.local.services
         ]
-        try:
-            return super().up()
-        except ClusterError:
-            # Where other work takes the processors, services need longer than an operator wants to wait.
-            return super().up()
+        for _ in range(BUSY_MACHINE_TRIES):
+            try:
+                return super().up()
+            except ClusterError as error:
+                click.echo(f"waiting on: {error}")
+        return super().up()
 
 
 @contextmanager

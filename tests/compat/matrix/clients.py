@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.compat.matrix.toolchains import PEER_LIBS
 
-SECONDS_MAX: Final = 300
+SECONDS_MAX: Final = 600
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,8 +55,8 @@ CLIENTS: Final = (
     Client("kafka-go", "go", _binary("bin/kafka-go")),
     Client("franz-go", "go", _binary("bin/franz-go")),
     Client("rdkafka for Rust", "rust", _binary("target/debug/rdkafka-checks")),
-    Client("Java clients", "java", _java("JavaClients"), 600),
-    Client("VerifiableProducer, VerifiableConsumer", "java", _java("VerifiableClients"), 600),
-    Client("Kafka Streams", "java", _java("WordCount"), 600),
-    Client("Kafka Connect", "java", _java("ConnectFiles"), 900),
+    Client("Java clients", "java", _java("JavaClients"), 1200),
+    Client("VerifiableProducer, VerifiableConsumer", "java", _java("VerifiableClients"), 1200),
+    Client("Kafka Streams", "java", _java("WordCount"), 1200),
+    Client("Kafka Connect", "java", _java("ConnectFiles"), 1200),
 )

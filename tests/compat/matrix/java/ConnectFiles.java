@@ -63,7 +63,7 @@ public final class ConnectFiles {
         checks.add("distributed-two-workers", () -> {
             Worker first = distributed();
             try (Worker second = distributed(); first) {
-                Checks.until(() -> first.workersOfTasks().size() == 2, "both workers have a task", Checks.PATIENCE.multipliedBy(2));
+                Checks.until(() -> first.workersOfTasks().size() == 2, "both workers have a task", Checks.PATIENCE.multipliedBy(4));
                 first.close();
                 together.write(Checks.RECORDS, 2 * Checks.RECORDS);
                 together.waitFor(2 * Checks.RECORDS, second);
@@ -110,7 +110,7 @@ public final class ConnectFiles {
             List<String> expected = Checks.valuesOf(name, count);
             try {
                 Checks.until(() -> Files.exists(out) && new HashSet<>(Files.readAllLines(out)).containsAll(expected),
-                        count + " lines", Checks.PATIENCE.multipliedBy(2));
+                        count + " lines", Checks.PATIENCE.multipliedBy(4));
             } catch (AssertionError late) {
                 int lines = Files.exists(out) ? Files.readAllLines(out).size() : 0;
                 throw new AssertionError(late.getMessage() + ", but " + lines + "; " + worker.explain());
@@ -177,7 +177,7 @@ public final class ConnectFiles {
                     "org.apache.kafka.connect.cli." + mainClass));
             command.addAll(files);
             process = new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log).start();
-            Checks.until(this::answers, "the worker's REST interface answers", Checks.PATIENCE.multipliedBy(2));
+            Checks.until(this::answers, "the worker's REST interface answers", Checks.PATIENCE.multipliedBy(4));
         }
 
         private boolean answers() {

@@ -11,7 +11,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
 public final class VerifiableClients {
     private static final int MESSAGES = 2000;
     /** For what JVMs of their own do, which start slowly on a busy machine. */
-    private static final Duration PATIENCE = Checks.PATIENCE.multipliedBy(2);
+    private static final Duration PATIENCE = Checks.PATIENCE.multipliedBy(4);
 
     private final Checks checks;
     private final String topic;

@@ -96,7 +96,7 @@ public final class WordCount {
                     counts.put(record.key(), record.value());
                 }
                 return counts.equals(expected);
-            }, "counts " + expected, Checks.PATIENCE.multipliedBy(2));
+            }, "counts " + expected, Checks.PATIENCE.multipliedBy(4));
         } catch (AssertionError error) {
             throw new AssertionError(error.getMessage() + ", but they are " + counts);
         }
