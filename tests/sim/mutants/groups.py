@@ -7,7 +7,7 @@ from typing import Any
 from barnabas.channel.messages import GroupAnswer, GroupState, Outcome
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
-from services.logstore.core.coordinator.groups import calls
+from services.logstore.core.coordinator.groups import calls, leaving
 from services.logstore.core.coordinator.groups.group import Group
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
 from services.logstore.core.coordinator.groups.journal import Deferred, Journal
@@ -27,8 +27,6 @@ GROUPS = Mutants("groups")
 # What three logstores and a group do to each other, with little else going on.
 SMALL = AtMost(logstores=3, gateways=2, purgatories=1, controllers=2, producers=1, consumers=0, groups=1)
 MEMBERS = [Fault.KILL_CLIENT, Fault.ZOMBIE_MEMBER, Fault.RETRY_STORM, Fault.RESET]
-# A leader loses its connection while what it has handed in is not committed.
-COMMITS_THAT_STALL = [Fault.CUT, Fault.PAUSE, Fault.SLOW, Fault.RETRY_STORM, Fault.RETRY_STORM, Fault.KILL_CLIENT]
 COORDINATORS = [
     Fault.KILL_COORDINATOR,
     Fault.TERMINATE_LOGSTORE,
@@ -69,18 +67,6 @@ def sync_answers_the_previous_assignment() -> None:
     replace_in(Rebalancing, "_assigned", assigned)
 
 
-@GROUPS.breaks("I13", COMMITS_THAT_STALL, at_most=SMALL)
-def the_last_word_of_a_leader_counts() -> None:
-    """A leader that hands in its assignments twice, as one does that has lost the answer, is obeyed twice."""
-    original = Rebalancing._assign
-
-    def assign(self: Rebalancing, group: Group, request: Any) -> None:
-        original(self, group, request)
-        group.assigned_generation = -1
-
-    replace_in(Rebalancing, "_assign", assign)
-
-
 # --- who may commit, who lives ---------------------------------------------------------------------------------------
 
 
@@ -106,7 +92,7 @@ def static_members_are_not_fenced() -> None:
 
 @GROUPS.breaks("32", MEMBERS, at_most=SMALL)
 def heartbeats_keep_nobody_alive() -> None:
-    original = calls.heartbeat
+    original = leaving.heartbeat
 
     def heartbeat(members: Rebalancing, group: Group | None, request: Any) -> ErrorCode:
         member = None if group is None else group.members.get(request.member_id)
