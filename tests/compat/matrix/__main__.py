@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import click
@@ -43,12 +44,11 @@ def main(names: tuple[str, ...], toolchains: tuple[str, ...], against: str, is_s
     everybody = not (names or toolchains)
     order = [client.name for client in CLIENTS]
     chosen = [each for each in CLIENTS if everybody or each.name in names or each.toolchain in toolchains]
-    directories = {toolchain: _prepared(toolchain) for toolchain in dict.fromkeys(each.toolchain for each in chosen)}
     is_started = True
     for cluster in against.split(","):
         with _bootstrap(cluster) as bootstrap:
             for client in chosen:
-                report = _report(client, directories[client.toolchain], cluster, bootstrap)
+                report = _report(client, _prepared(client.toolchain), cluster, bootstrap)
                 _say(client, cluster, report)
                 is_started = is_started and "start" not in report.failed
                 if is_saved:
@@ -56,6 +56,7 @@ def main(names: tuple[str, ...], toolchains: tuple[str, ...], against: str, is_s
     sys.exit(not is_started)
 
 
+@cache
 def _prepared(toolchain: str) -> Path | UnavailableError:
     click.echo(f"preparing {toolchain}")
     try:
