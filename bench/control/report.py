@@ -110,7 +110,7 @@ def _added(points: Sequence[Point]) -> list[str]:
         return []
     full = replace(elsewhere, elsewhere=False)
     lines = [
-        f"**What the queue adds to (a)**: {full.name} offered, less the same load at another logstore, p50 / p99 in ms:",
+        f"**What the queue adds to (a)**: {full.name} offered, less the same load elsewhere, p50 / p99 in ms:",
         "",
         "| design | added |",
         "|---|---|",
