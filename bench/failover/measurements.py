@@ -103,7 +103,7 @@ def many_partitions(trio: Trio, topics: int, partitions_each: int, say: Callable
         writers.wait_for_all(created, _SECONDS_MAX)
         written_seconds = max(writers.resumed(each, created) or 0.0 for each in everywhere) - created
     say(f"all written to after another {written_seconds:.1f} s")
-    leaders = Leaders(trio.bootstrap, names)
+    leaders = Leaders(trio.bootstrap, names, partitions_each)
     leaders.wait_until_whole()
     say("whole")
     victim = BROKERS - 1
@@ -144,7 +144,7 @@ def failovers(trio: Trio, fault: Fault, runs: int, say: Callable[[str], None]) -
     """Leaders in turn. Each is restarted, or goes on, and preferred leaders lead again before the next."""
     name = f"failover-{fault.name.lower()}"
     create_topics(trio.bootstrap, [name], _FAILOVER_PARTITIONS, REPLICATION_FACTOR)
-    leaders = Leaders(trio.bootstrap, [name])
+    leaders = Leaders(trio.bootstrap, [name], _FAILOVER_PARTITIONS)
     results = []
     for number in range(runs):
         victim = number % BROKERS
@@ -183,7 +183,7 @@ def controlled_shutdown(trio: Trio, led_each: int, say: Callable[[str], None]) -
     """Of a broker that leads `led_each` partitions, as every other one does."""
     name = "shutdown"
     create_topics(trio.bootstrap, [name], BROKERS * led_each, REPLICATION_FACTOR)
-    leaders = Leaders(trio.bootstrap, [name])
+    leaders = Leaders(trio.bootstrap, [name], BROKERS * led_each)
     leaders.wait_until_whole()
     victim = 0
     led = leaders.partitions_of(victim)
