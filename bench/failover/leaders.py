@@ -32,6 +32,17 @@ class Leaders:
             if partition.leader == broker
         ]
 
+    def wait_until_leads_nothing(self, broker: int) -> None:
+        """Every partition led by another one."""
+        deadline = time.monotonic() + _SECONDS_MAX
+        for name in self._topics:
+            while any(
+                partition.leader in (broker, -1)
+                for partition in self._admin.list_topics(name, timeout=60).topics[name].partitions.values()
+            ):
+                assert time.monotonic() < deadline, f"{broker} still leads partitions of {name}"
+                time.sleep(_POLL_SECONDS / 5)
+
     def wait_until_whole(self) -> None:
         """Every partition known, every replica in sync, every partition led by its preferred leader."""
         deadline = time.monotonic() + _SECONDS_MAX
