@@ -16,7 +16,17 @@ from tests.sim.shapes import AtMost, Profile
 SEEDS_PER_CASE = 4
 CPU_S_MAX = 240.0
 # In the order of what helps a reader most.
-SIZES = ("producers", "consumers", "topics", "partitions", "gateways", "purgatories", "controllers", "logstores")
+SIZES = (
+    "producers",
+    "consumers",
+    "topics",
+    "partitions",
+    "replication_factor",
+    "gateways",
+    "purgatories",
+    "controllers",
+    "logstores",
+)
 
 
 @dataclass(slots=True)
