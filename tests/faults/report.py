@@ -111,15 +111,15 @@ def page_of(rows: Sequence[Row]) -> str:
 
 
 def _runs(rows: Sequence[Row]) -> list[str]:
-    """The one that most rows are of, and which cells were played again by others."""
+    """The one that most rows are of, and those in which cells were played again."""
     rows_of: dict[Run, list[Row]] = {}
     for row in rows:
         rows_of.setdefault(row.run, []).append(row)
     largest, *others = sorted(rows_of.values(), key=len, reverse=True)
     lines = [_told(largest)]
     if others:
-        lines += ["", "Played alone, each in the place of an older row:", ""]
-        lines += [f"- {', '.join(row.cell for row in each)}: {_told(each)}" for each in others]
+        lines += ["", "Played again later, by themselves; each row names its commit:", ""]
+        lines += [f"- {_told(each)}" for each in others]
     return lines
 
 

@@ -49,7 +49,7 @@ def test_cells_played_alone_take_the_place_of_their_rows(tmp_path: Path) -> None
         WHOLE.commit,
     ]
     assert line_of(text, "rack")[4:6] == ["none", "3"]
-    assert f"- rack: `{LATER.command}` at {LATER.commit}" in text
+    assert f"- `{LATER.command}` at {LATER.commit} on {LATER.date}: {LATER.machine}, load 1.5 to 1.5." in text
     assert "failed 1 (bridge)" in text
     assert text.rstrip("`\n").endswith("3 cells, lost 1, duplicated 0, reordered 0"), "over all rows"
 
