@@ -65,8 +65,9 @@ def main() -> None:
     arguments = parser.parse_args()
     wanted = [name for name in MUTANTS if arguments.only in name]
     verdicts: list[Verdict] = []
-    context = multiprocessing.get_context("spawn")
-    # A process for each mutant, as it stays planted; and one where nothing is.
+    # A process for each mutant, as it stays planted, and one where nothing is: copies of one that knows the code.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.sim.mutants.hunting"])
     with context.Pool(arguments.processes, maxtasksperchild=1) as pool, context.Pool(1) as plain:
         for verdict in pool.imap(hunt, wanted):
             found = "NOT CAUGHT"
