@@ -30,7 +30,7 @@ def full_disk(stage: Stage) -> None:
     assert stage.cluster.small_disk is not None, "a cell that fills it says so"
     filler = stage.cluster.small_disk / "filler"
     with stage.injected("the disk of one directory of logstore-0 is full"):
-        _fill(filler)
+        fill(filler)
         _wait_for_others(stage)
         stage.hold(_FULL_SECONDS)
         filler.unlink()
@@ -44,7 +44,7 @@ def full_disk_that_empties(stage: Stage) -> None:
     assert stage.cluster.small_disk is not None, "a cell that fills it says so"
     filler = stage.cluster.small_disk / "filler"
     with stage.injected("the disk of one directory of logstore-0 is full for a while"):
-        _fill(filler)
+        fill(filler)
         _wait_for_others(stage)
         stage.hold(_FULL_SECONDS)
         filler.unlink()
@@ -128,7 +128,7 @@ def lost_directory(stage: Stage) -> None:
         stage.cluster.spawn(victim)
 
 
-def _fill(path: Path) -> None:
+def fill(path: Path) -> None:
     """Until nothing more fits."""
     with path.open("wb", buffering=0) as file:
         for chunk_bytes in (1 << 20, 1 << 12, 1):
