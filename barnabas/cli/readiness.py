@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 
 from barnabas.cli import ports
@@ -9,8 +10,8 @@ from barnabas.cli.kafka_client import KafkaClient, KafkaError
 from barnabas.cli.layout import HOST, ClusterLayout
 
 PROBE_SECONDS_MAX = 5.0
-NETWORK_THREADS = 3
-"""`num.network.threads` of the gateway that is started here, which is Kafka's default."""
+NETWORK_THREADS = "3"
+"""`num.network.threads` where the environment does not set it: Kafka's default."""
 
 
 def not_ready(layout: ClusterLayout) -> str | None:
@@ -45,9 +46,10 @@ def _controller_waits_for(layout: ClusterLayout) -> str | None:
 
 def _gateway_waits_for(layout: ClusterLayout) -> str | None:
     """Connections go to the network processors in turn, and each of those hears from the controller by itself."""
+    processors = int(os.environ.get("BARNABAS_NUM_NETWORK_THREADS", NETWORK_THREADS))
     with ExitStack() as connections:
         try:
-            for _ in range(NETWORK_THREADS):
+            for _ in range(processors):
                 client = connections.enter_context(KafkaClient(HOST, layout.kafka_port, PROBE_SECONDS_MAX))
                 client.api_versions()
                 known = {broker.node_id for broker in client.metadata().brokers}

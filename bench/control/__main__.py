@@ -19,9 +19,9 @@ _QUICK_BACKLOGS = (Offered(0), Offered(200))
 
 
 @click.command()
-@click.option("--changes", type=click.IntRange(10), default=30, show_default=True, help="Away, a point and round.")
-@click.option("--rounds", type=click.IntRange(1), default=2, show_default=True)
-@click.option("--value-bytes", type=click.IntRange(1), default=16_000, show_default=True, help="Of the load's records.")
+@click.option("--changes", type=click.IntRange(10), default=60, show_default=True, help="Away, a point and round.")
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--value-bytes", type=click.IntRange(1), default=2_000, show_default=True, help="Of the load's records.")
 @click.option("--design", "designs", multiple=True, type=click.Choice([each.value for each in Design]))
 @click.option("--quick", is_flag=True, help="No and full backlog, ten changes each, no Kafka; nothing is saved.")
 def main(changes: int, rounds: int, value_bytes: int, designs: tuple[str, ...], quick: bool) -> None:

@@ -18,7 +18,7 @@ QUEUED_MAX_REQUESTS = 500
 """Kafka's default, and ours."""
 _WARM_UP_CHANGES = 10
 _SETTLE_SECONDS = 0.5
-_SECONDS_MAX = 390.0
+_SECONDS_MAX = 600.0
 """Of everything: with slow points there are fewer leader changes, not more time."""
 _POINT_SECONDS_MAX = 15.0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import TypeAlias
@@ -73,6 +73,8 @@ def tables(run: ControlRun, path: Path) -> str:
         "",
         *_by_design(run.points, _failed),
         "",
+        *_added(run.points),
+        "",
         *_separate_in_detail(run.points),
     ]
     if run.client_side:
@@ -98,6 +100,25 @@ def _by_design(points: Sequence[Point], times: Times) -> list[str]:
             measured = times(_find(points, design, backlog))
             cells.append(f"{percentile(measured, 0.5):.1f} / **{percentile(measured, 0.99):.1f}**")
         lines.append(f"| {backlog.name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _added(points: Sequence[Point]) -> list[str]:
+    """What the queue itself costs: the scheduler is in both terms."""
+    elsewhere = next((point.backlog for point in points if point.backlog.elsewhere), None)
+    if elsewhere is None:
+        return []
+    full = replace(elsewhere, elsewhere=False)
+    lines = [
+        f"**What the queue adds to (a)**: {full.name} offered, less the same load elsewhere, p50 / p99 in ms:",
+        "",
+        "| design | added |",
+        "|---|---|",
+    ]
+    for design in dict.fromkeys(point.design for point in points):
+        with_queue, without = (_find(points, design, each).acknowledged for each in (full, elsewhere))
+        p50, p99 = (percentile(with_queue, part) - percentile(without, part) for part in (0.5, 0.99))
+        lines.append(f"| {design} | {p50:+.1f} / **{p99:+.1f}** |")
     return lines
 
 

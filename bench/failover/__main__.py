@@ -40,13 +40,21 @@ def main(parts: tuple[str, ...], kills: int, pauses: int, topics: int, beside_ka
     shutil.rmtree(directory, ignore_errors=True)
     machine, wanted = describe_machine(), parts or PARTS
     makers: list[Callable[[Path], Trio]] = [BarnabasTrio, ApacheKafkaTrio] if beside_kafka else [BarnabasTrio]
-    sides = [_measure(make(directory / make.__name__.lower()), wanted, kills, pauses, topics) for make in makers]
-    command_line = shlex.join(["python", "-m", "bench.failover", *sys.argv[1:]])
-    run = FailoverRun(command_line, commit(), utc_now(), machine, client_version(), sides)
+    run = FailoverRun(
+        shlex.join(["python", "-m", "bench.failover", *sys.argv[1:]]),
+        commit(),
+        utc_now(),
+        machine,
+        client_version(),
+        sides=[],
+    )
+    for make in makers:
+        run.sides.append(_measure(make(directory / make.__name__.lower()), wanted, kills, pauses, topics))
+        click.echo("\n" + tables(run))
+        if not parts:
+            # After each: half an hour of one side is not lost with the other.
+            click.echo(f"\nsaved {save(run).relative_to(ROOT)}")
     shutil.rmtree(directory)
-    click.echo("\n" + tables(run))
-    if not parts:
-        click.echo(f"\nsaved {save(run).relative_to(ROOT)}")
 
 
 def _measure(trio: Trio, parts: tuple[str, ...], kills: int, pauses: int, topics: int) -> SideResult:

@@ -17,7 +17,8 @@ _ELECT_LEADERS_VERSION = 1
 
 
 class Leaders:
-    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+    def __init__(self, bootstrap: str, topics: Sequence[str], partitions_each: int) -> None:
+        self._partitions_each = partitions_each
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self._bootstrap = bootstrap
         self._topics = list(topics)
@@ -31,13 +32,27 @@ class Leaders:
             if partition.leader == broker
         ]
 
+    def wait_until_leads_nothing(self, broker: int) -> None:
+        """Every partition led by another one."""
+        deadline = time.monotonic() + _SECONDS_MAX
+        for name in self._topics:
+            while any(
+                partition.leader in (broker, -1)
+                for partition in self._admin.list_topics(name, timeout=60).topics[name].partitions.values()
+            ):
+                assert time.monotonic() < deadline, f"{broker} still leads partitions of {name}"
+                time.sleep(_POLL_SECONDS / 5)
+
     def wait_until_whole(self) -> None:
-        """Every replica in sync, every partition led by its preferred leader."""
+        """Every partition known, every replica in sync, every partition led by its preferred leader."""
         deadline = time.monotonic() + _SECONDS_MAX
         while True:
             lagging = elsewhere = 0
             for name in self._topics:
-                for partition in self._admin.list_topics(name, timeout=60).topics[name].partitions.values():
+                partitions = self._admin.list_topics(name, timeout=60).topics[name].partitions
+                # A broker may not have heard yet of what another one has just created.
+                lagging += self._partitions_each - len(partitions)
+                for partition in partitions.values():
                     lagging += len(partition.isrs) < len(partition.replicas)
                     elsewhere += partition.leader != partition.replicas[0]
             if lagging == elsewhere == 0:

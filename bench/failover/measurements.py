@@ -48,6 +48,8 @@ class ManyPartitions:
     """From then until every partition had acknowledged a record of acks=all, of a producer that knew none of them."""
     creation_etcd: dict[str, int]
     led_by_the_dead: int
+    elected_seconds: float
+    """From the kill until clients are told of another leader for each of them (metadata, asked for all the time)."""
     led_again_seconds: Spread
     """By partition of the killed leader: from the kill until a record that was sent after it was acknowledged."""
     failover_etcd: dict[str, int]
@@ -103,7 +105,7 @@ def many_partitions(trio: Trio, topics: int, partitions_each: int, say: Callable
         writers.wait_for_all(created, _SECONDS_MAX)
         written_seconds = max(writers.resumed(each, created) or 0.0 for each in everywhere) - created
     say(f"all written to after another {written_seconds:.1f} s")
-    leaders = Leaders(trio.bootstrap, names)
+    leaders = Leaders(trio.bootstrap, names, partitions_each)
     leaders.wait_until_whole()
     say("whole")
     victim = BROKERS - 1
@@ -115,6 +117,9 @@ def many_partitions(trio: Trio, topics: int, partitions_each: int, say: Callable
         killed = time.monotonic()
         kill(trio, victim)
         writers.write_now()
+        leaders.wait_until_leads_nothing(victim)
+        elected = time.monotonic() - killed
+        say(f"others lead after {elected:.2f} s")
         writers.wait_for_all(killed, _SECONDS_MAX)
     led_again = spread(_resumed(writers, killed))
     failover_etcd = _difference(etcd_before, trio.etcd_counters())
@@ -131,6 +136,7 @@ def many_partitions(trio: Trio, topics: int, partitions_each: int, say: Callable
         written_seconds=round(written_seconds, 3),
         creation_etcd=creation_etcd,
         led_by_the_dead=len(led),
+        elected_seconds=round(elected, 3),
         led_again_seconds=led_again,
         failover_etcd=failover_etcd,
         whole_again_seconds=round(whole_again, 3),
@@ -144,7 +150,7 @@ def failovers(trio: Trio, fault: Fault, runs: int, say: Callable[[str], None]) -
     """Leaders in turn. Each is restarted, or goes on, and preferred leaders lead again before the next."""
     name = f"failover-{fault.name.lower()}"
     create_topics(trio.bootstrap, [name], _FAILOVER_PARTITIONS, REPLICATION_FACTOR)
-    leaders = Leaders(trio.bootstrap, [name])
+    leaders = Leaders(trio.bootstrap, [name], _FAILOVER_PARTITIONS)
     results = []
     for number in range(runs):
         victim = number % BROKERS
@@ -183,7 +189,7 @@ def controlled_shutdown(trio: Trio, led_each: int, say: Callable[[str], None]) -
     """Of a broker that leads `led_each` partitions, as every other one does."""
     name = "shutdown"
     create_topics(trio.bootstrap, [name], BROKERS * led_each, REPLICATION_FACTOR)
-    leaders = Leaders(trio.bootstrap, [name])
+    leaders = Leaders(trio.bootstrap, [name], BROKERS * led_each)
     leaders.wait_until_whole()
     victim = 0
     led = leaders.partitions_of(victim)

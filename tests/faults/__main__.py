@@ -12,12 +12,13 @@ from pathlib import Path
 
 from tests.faults.cells import CELLS
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
-from tests.faults.grid import Grid, Outcome
-from tests.faults.report import last_lines, progress_line, save
+from tests.faults.grid import Grid
+from tests.faults.report import RESULTS, last_lines, progress_line, save
+from tests.faults.rows import row_of, this_run
 
 SECONDS = 30.0
 WHOLE_GRID = "grid"
-"""The name under which a run of all cells is saved."""
+"""The name under which a run of all cells is saved, and runs of some in the place of their rows."""
 
 
 def main() -> int:
@@ -31,7 +32,8 @@ def main() -> int:
         print(f"no cells {', '.join(unknown)}; there are {', '.join(CELLS)}", file=sys.stderr)
         return 2
     signals_end_the_run()
-    outcomes = []
+    run = this_run()
+    rows = []
     with FaultCluster() as cluster:
         if cluster.no_network:
             print(f"no network namespaces: {cluster.no_network}")
@@ -42,14 +44,16 @@ def main() -> int:
             return 1
         grid = Grid(cluster, arguments.seconds, arguments.seed, arguments.keep)
         for name in names:
-            outcome: Outcome = grid.play(CELLS[name])
-            print(progress_line(outcome), flush=True)
-            outcomes.append(outcome)
+            outcome = grid.play(CELLS[name])
+            rows.append(row_of(outcome, run))
+            print(progress_line(outcome, rows[-1]), flush=True)
     save_as = arguments.save or (WHOLE_GRID if arguments.cells is None else None)
     if save_as is not None:
-        print(f"saved: {save(outcomes, save_as)}")
-    print("\n".join(last_lines(outcomes)))
-    return 0 if all(outcome.passed for outcome in outcomes) else 1
+        path = RESULTS / f"{save_as}.md"
+        save(rows, path)
+        print(f"saved: {path}")
+    print("\n".join(last_lines(rows)))
+    return 0 if all(row.passed for row in rows) else 1
 
 
 def _arguments() -> argparse.Namespace:
@@ -57,7 +61,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cells", metavar="NAME,…", help="these alone, in this order; all unless told")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"of each cell under load ({SECONDS:g})")
     parser.add_argument("--seed", type=int, default=1, help="of what is chosen by chance: whom a fault hits, and when")
-    parser.add_argument("--save", metavar="NAME", help="save the table under tests/faults/results")
+    parser.add_argument("--save", metavar="NAME", help="save the rows in this page of tests/faults/results")
     parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="copy histories and logs of failed cells there")
     parser.add_argument("--list", action="store_true", help="name the cells")
     return parser.parse_args()

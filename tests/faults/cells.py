@@ -147,6 +147,11 @@ _DISKS = [
     Cell("bit-flip-of-follower", partial(disks.bit_flip, whom=crashes.follower), CRASH_MS, 1),
     Cell("power-cut-of-one-kill-of-all", partial(disks.power_cut, whom=crashes.leader, killed_too=_ALL), ALL_MS),
     Cell("bit-flip-of-one-kill-of-all", partial(disks.bit_flip, whom=crashes.leader, killed_too=_ALL), ALL_MS),
+    Cell(
+        "epoch-flip-of-one-kill-of-all",
+        partial(disks.bit_flip, whom=crashes.leader, killed_too=_ALL, in_leader_epochs=True),
+        ALL_MS,
+    ),
     Cell("lost-directory", disks.lost_directory, CRASH_MS),
 ]
 _CONTROL = [

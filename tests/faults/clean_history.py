@@ -10,6 +10,9 @@ from tests.faults.history import READER, Guarantee, Operation, Read, Type
 _FINAL_READERS = 2
 _STEP_NS = 1_000_000
 
+RECORDS_PER_EPOCH = 20
+"""Of each partition: then it has another leader."""
+
 
 @dataclass(slots=True)
 class Written:
@@ -70,7 +73,7 @@ class CleanCluster:
         outcome = self.random.choices((Type.OK, Type.FAIL, Type.INFO, None), (16, 1, 1, 1))[0]
         log = self.logs[partition]
         if outcome is Type.OK or (outcome is not Type.FAIL and self.random.random() < 0.5):
-            log.append(Written(value, len(log) // 20))
+            log.append(Written(value, len(log) // RECORDS_PER_EPOCH))
         if outcome is Type.OK:
             offset = len(log) - 1 if self.random.random() < 0.9 else None
             self._add(Operation(proc, Type.OK, "send", 0, value=value, partition=partition, offset=offset))
@@ -94,7 +97,8 @@ class CleanCluster:
     def _ask_for_end(self, proc: str, partition: int) -> None:
         self._add(Operation(proc, Type.INVOKE, "list_offsets", 0, partition=partition))
         end_offset = len(self.logs[partition])
-        self._add(Operation(proc, Type.OK, "list_offsets", 0, partition=partition, offset=end_offset))
+        epoch = end_offset // RECORDS_PER_EPOCH
+        self._add(Operation(proc, Type.OK, "list_offsets", 0, partition=partition, offset=end_offset, epoch=epoch))
 
     def _assign(self, proc: str, partition: int, offset: int) -> None:
         self._positions[proc, partition] = offset

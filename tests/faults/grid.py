@@ -146,7 +146,7 @@ class Grid:
     def _play(self, cell: Cell, topic: str, workload: Workload, outcome: Outcome) -> None:
         """Rounds of the fault until the time is over; the clients' histories are checked even when one went wrong."""
         chance = random.Random(f"{self._seed} {cell.name}")
-        stage = Stage(self._cluster, topic, cell.partitions, chance, workload.nemesis.fault, outcome.injections)
+        stage = Stage(self._cluster, topic, cell.partitions, chance, workload.nemesis, outcome.injections)
         workload.wait_for_more(WARM_UP_RECORDS, WARM_UP_SECONDS_MAX)
         deadline = time.monotonic() + self._seconds
         try:

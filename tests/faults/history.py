@@ -15,9 +15,10 @@ left out. The operations, `f`:
 | `poll` | ok | `value` is [[offset, value], …] of `partition`, in the order received, all of leader epoch `epoch` |
 | `poll` | info | the client reported `error`; its position stays where it was |
 | `flush` | info | the producer could not deliver everything before it ended; what was sent stays without an outcome |
-| `list_offsets` | invoke, then ok or info | `offset` is the end that a read_committed consumer may read to |
+| `list_offsets` | invoke, then ok or info | `offset` is where read_committed ends, said by the leader of `epoch` |
 | `final` | invoke, then ok or info | what this life polls of `partition` between the two is all of it, up to `offset` |
 | `fault` | info | what was done to the cluster, in `value`: for people, nothing is concluded from it |
+| `cut_off` | invoke, then ok | between the two the leader of `epoch` need not know that `partition` has another one |
 
 `ok`: it happened. `fail`: it did not and never will. `info`: nobody knows. `outcome_of` says which errors prove what.
 """
@@ -25,7 +26,7 @@ left out. The operations, `f`:
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -162,6 +163,12 @@ class Recorder:
     def fault(self, what: str) -> None:
         """Something is done to the cluster now."""
         self.record("nemesis", Type.INFO, "fault", value=what)
+
+    def cut_off(self, leaders: Mapping[int, int], *, over: bool) -> None:
+        """By partition, the epoch of a leader that is about to be cut off from the majority, or that knows again."""
+        for partition, epoch in leaders.items():
+            outcome = Type.OK if over else Type.INVOKE
+            self.record("nemesis", outcome, "cut_off", partition=partition, epoch=epoch)
 
     def _write(self, operation: Operation) -> None:
         self._file.write(self._encoder.encode(operation) + b"\n")

@@ -144,15 +144,54 @@ def skip_records(plot: Plot) -> bool:
 
 def move_the_end_back(plot: Plot) -> bool:
     """An end that is below what was committed before."""
-    asked = plot.some(lambda each: each.f == "list_offsets" and each.type is Type.OK and (each.offset or 0) > 0)
-    if asked is None or asked.offset is None or asked.partition is None:
-        return False
-    at = next(index for index, each in enumerate(plot.operations) if each is asked)
-    told = Operation(
-        "reader-9/1", Type.OK, "list_offsets", asked.ts, partition=asked.partition, offset=asked.offset - 1
+    return _tell_an_old_end(plot)
+
+
+def move_the_end_back_at_the_majority(plot: Plot) -> bool:
+    """The same, told by the next leader while the one before it is cut off."""
+    return _tell_an_old_end(plot, cut_off_epochs_before=1)
+
+
+def move_the_end_back_before_the_cut(plot: Plot) -> bool:
+    """Told by a leader that was cut off only after the question."""
+    return _tell_an_old_end(plot, cut_off_epochs_before=0, asked_before=True)
+
+
+def move_the_end_back_after_the_cut(plot: Plot) -> bool:
+    """Told by a leader that knows again that it leads no more."""
+    return _tell_an_old_end(plot, cut_off_epochs_before=0, is_over=True)
+
+
+def ask_a_cut_off_leader(plot: Plot) -> bool:
+    """Which tells an old end: no anomaly, but counted apart."""
+    return _tell_an_old_end(plot, cut_off_epochs_before=0)
+
+
+def _tell_an_old_end(
+    plot: Plot, *, cut_off_epochs_before: int | None = None, asked_before: bool = False, is_over: bool = False
+) -> bool:
+    """An end that is below what was committed before, told by a leader; another one, or the same, may be cut off."""
+    asked = plot.some(
+        lambda each: (
+            each.f == "list_offsets"
+            and each.type is Type.OK
+            and (each.offset or 0) > 0
+            and (each.epoch or 0) >= (cut_off_epochs_before or 0)
+        )
     )
-    question = Operation("reader-9/1", Type.INVOKE, "list_offsets", asked.ts, partition=asked.partition)
-    plot.operations = [*plot.operations[: at + 1], question, told, *plot.operations[at + 1 :]]
+    if asked is None or asked.offset is None or asked.epoch is None:
+        return False
+    partition = asked.partition
+    question = Operation("reader-9/1", Type.INVOKE, "list_offsets", asked.ts, partition=partition)
+    told = msgspec.structs.replace(asked, proc="reader-9/1", offset=asked.offset - 1)
+    planted = [question, told]
+    if cut_off_epochs_before is not None:
+        epoch = asked.epoch - cut_off_epochs_before
+        cut = Operation("nemesis", Type.INVOKE, "cut_off", asked.ts, partition=partition, epoch=epoch)
+        over = Operation("nemesis", Type.OK, "cut_off", asked.ts, partition=partition, epoch=epoch)
+        planted = [question, cut, told] if asked_before else [cut, *([over] if is_over else []), question, told]
+    at = next(index for index, each in enumerate(plot.operations) if each is asked)
+    plot.operations = [*plot.operations[: at + 1], *planted, *plot.operations[at + 1 :]]
     return True
 
 
@@ -331,6 +370,9 @@ PLANTS: dict[Callable[[Plot], bool], frozenset[Kind]] = {
     read_backwards: frozenset({Kind.REORDERED}),
     skip_records: frozenset({Kind.STALE}),
     move_the_end_back: frozenset({Kind.STALE}),
+    move_the_end_back_at_the_majority: frozenset({Kind.STALE}),
+    move_the_end_back_before_the_cut: frozenset({Kind.STALE}),
+    move_the_end_back_after_the_cut: frozenset({Kind.STALE}),
     one_final_reader_lacks_the_last: frozenset({Kind.STALE}),
     another_value_for_one_reader: frozenset({Kind.DIVERGED}),
     dirty_read: frozenset({Kind.DIVERGED, Kind.STALE}),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.faults.cluster import FaultCluster, UnhealthyError
+from tests.faults.history import Recorder
 from tests.faults.machines import LOGSTORES, logstore_of
 from tests.faults.namespaces import Network
 from tests.faults.topics import RefusedError, in_sync, leaders_of
@@ -41,7 +42,7 @@ class Stage:
     topic: str
     partitions: int
     chance: random.Random
-    tell: Callable[[str], None]
+    nemesis: Recorder
     """Writes what is done into the history, when it is done."""
     injections: list[Injection] = field(default_factory=list)
 
@@ -52,17 +53,25 @@ class Stage:
         return network
 
     @contextmanager
-    def injected(self, what: str) -> Iterator[None]:
-        """Around the fault itself; at the end of the block the cluster is whole again, and finds itself."""
+    def injected(self, what: str, cut_off: Collection[str] = ()) -> Iterator[None]:
+        """Around the fault itself; at the end of the block the cluster is whole again, and finds itself.
+
+        `cut_off` are the machines that the majority neither hears nor reaches meanwhile. What leads on them may say so
+        until everybody knows of everybody again.
+        """
+        leaders = self._leaderships() if cut_off else {}
+        epochs_cut_off = {partition: epoch for partition, (leader, epoch) in leaders.items() if leader in cut_off}
         injection = Injection(what, time.monotonic_ns())
         self.injections.append(injection)
-        self.tell(what)
+        self.nemesis.fault(what)
+        self.nemesis.cut_off(epochs_cut_off, over=False)
         yield
         injection.ended_ns = time.monotonic_ns()
-        self.tell(f"end of {what}")
+        self.nemesis.fault(f"end of {what}")
         self.settle()
         injection.settled_ns = time.monotonic_ns()
-        self.tell(f"settled after {what}")
+        self.nemesis.cut_off(epochs_cut_off, over=True)
+        self.nemesis.fault(f"settled after {what}")
 
     def hold(self, seconds: float) -> None:
         """Let it last."""
@@ -81,13 +90,17 @@ class Stage:
 
     def leaders(self) -> dict[int, str]:
         """By partition. Raises UnhealthyError where there is no leader now."""
+        return {partition: leader for partition, (leader, _) in self._leaderships().items()}
+
+    def _leaderships(self) -> dict[int, tuple[str, int]]:
+        """Leader and epoch by partition. Raises UnhealthyError where there is no leader now."""
         try:
             leaders = leaders_of(self.cluster.layout, self.topic)
         except RefusedError as reason:
             raise UnhealthyError(str(reason)) from None
-        if min(leaders.values()) < 0:
+        if min(leaders.values()) < (0, 0):
             raise UnhealthyError(f"partitions without a leader: {leaders}")
-        return {partition: logstore_of(leader) for partition, leader in sorted(leaders.items())}
+        return {partition: (logstore_of(leader), epoch) for partition, (leader, epoch) in sorted(leaders.items())}
 
     def leader(self) -> str:
         """The leader of some partition."""

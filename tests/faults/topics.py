@@ -95,13 +95,14 @@ def partitions_of(layout: Layout, topic: str, gateway: str) -> list[MetadataResp
         return client.metadata(topic).topics[0].partitions
 
 
-def leaders_of(layout: Layout, topic: str) -> dict[int, int]:
-    """Broker ids by partition, as some gateway knows them. Raises RefusedError."""
+def leaders_of(layout: Layout, topic: str) -> dict[int, tuple[int, int]]:
+    """(broker id, leader epoch) by partition, as some gateway knows them. Raises RefusedError."""
     for gateway in GATEWAYS:
         try:
-            return {each.partition_index: each.leader_id for each in partitions_of(layout, topic, gateway)}
+            known = partitions_of(layout, topic, gateway)
         except KafkaError:
             continue
+        return {each.partition_index: (each.leader_id, each.leader_epoch) for each in known}
     raise RefusedError("no gateway answers")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.injections.disks import fill
 from tests.integration.kafka_clients import Confluent
 from tests.integration.test_failed_log_dir import VICTIM, TwoDirectories, until
 from tests.integration.test_kill import PARTITIONS, Load
@@ -41,17 +42,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallDisk]:
             yield running
     finally:
         subprocess.run(["umount", "--lazy", str(small)], check=True)
-
-
-def fill(path: Path) -> None:
-    """Until nothing more fits."""
-    with path.open("wb", buffering=0) as file:
-        for chunk_bytes in (1 << 20, 1 << 12, 1):
-            try:
-                while True:
-                    file.write(bytes(chunk_bytes))
-            except OSError:
-                continue
 
 
 def test_leaders_move_off_a_full_directory_and_its_replicas_come_back_with_room(cluster: SmallDisk) -> None:

@@ -26,7 +26,9 @@ def host() -> Host:
     """One directory is sound and empty; the other could not be read."""
     host = Host(directories=2)
     host.log_directories[0].error = DiskError(DiskErrorKind.IO, "open", "/data0")
-    host.core = LogstoreCore(LogstoreConfig(NODE_ID, CLUSTER_ID), host.log_directories, [], CODECS, lambda prefix: f"{prefix}-member")
+    host.core = LogstoreCore(
+        LogstoreConfig(NODE_ID, CLUSTER_ID), host.log_directories, [], CODECS, lambda prefix: f"{prefix}-member"
+    )
     host.core.on_registered(BROKER_EPOCH)
     host.greet(EXCHANGE)
     return host

@@ -1,8 +1,8 @@
 """What etcd says of partitions, which is what the controllers have decided: who leads, who is in sync, since when.
 
 Every change is looked at as it is committed: I6, epochs never go back and a leader epoch changes when and only when the
-leader does; a leader comes from those that surely have every committed record, or the election is unclean and somebody
-has allowed that. What logstores take for their state must have been such a record (I11).
+leader does; a leader is registered, and comes from those that surely have every committed record, or the election is
+unclean and somebody has allowed that. What logstores take for their state must have been such a record (I11).
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from barnabas.cluster.keys import (
     Keys,
     PartitionChunk,
     PartitionRecord,
+    Role,
     TopicRecord,
     decode_record,
 )
 from barnabas.cluster.messages import NO_LEADER
+from barnabas.ports.etcd import KeyValue
 from tests.sim.etcd_model import EtcdModel
 from tests.sim.history import Partition, name
 from tests.sim.scheduler import InvariantViolation
@@ -36,11 +38,14 @@ class Elections:
         self._elected = elected
         self._altered = altered
         self._keys = Keys()
+        self._logstores = self._keys.registrations(Role.LOGSTORE)
         self._revision = 0
         self.current: dict[Partition, PartitionRecord] = {}
         # The last record under each leader epoch, and every record by both epochs.
         self._by_leader_epoch: dict[tuple[Partition, int], PartitionRecord] = {}
         self._by_epochs: dict[tuple[Partition, int, int], PartitionRecord] = {}
+        # Every registration that a logstore has ever had: its node id and its epoch.
+        self._registrations: dict[tuple[int, int], None] = {}
         self.topics: dict[bytes, TopicRecord] = {}
         self._ids: dict[str, list[bytes]] = {}
         # Topics that are deleted, and of these the ones whose replicas have not all gone yet.
@@ -59,12 +64,15 @@ class Elections:
             for event in model.history(revision):
                 key = event.key_value.key
                 if not event.deleted:
-                    self._put(key, event.key_value.value)
+                    self._put(event.key_value)
                 elif key.startswith(self._keys.deletions):
                     self.being_deleted.pop(bytes.fromhex(key[len(self._keys.deletions) :]), None)
         self._revision = model.revision
 
-    def _put(self, key: str, value: bytes) -> None:
+    def _put(self, key_value: KeyValue) -> None:
+        key, value = key_value.key, key_value.value
+        if key.startswith(self._logstores):
+            self._registrations[int(key[len(self._logstores) :]), key_value.create_revision] = None
         if not key.startswith((self._keys.partitions, self._keys.topics, self._keys.deletions)):
             return
         match decode_record(self._keys, key, value):
@@ -99,6 +107,10 @@ class Elections:
             raise InvariantViolation(f"{name(key)}: of the replicas {record.replicas} {record.in_sync_replicas} is ISR")
         if record.leader != NO_LEADER and record.leader not in record.in_sync_replicas:
             raise InvariantViolation(f"{name(key)}: {record.leader} leads, in sync is {record.in_sync_replicas}")
+        if record.leader != NO_LEADER and (record.leader, record.leader_broker_epoch) not in self._registrations:
+            raise InvariantViolation(
+                f"{name(key)}: {record.leader} is elected dead, it never was of that epoch: {record}"
+            )
         before = self.current.get(key)
         if before is None:
             return

@@ -1,7 +1,8 @@
 """I11: no request of a stale epoch changes anything, seen where it is received.
 
 A logstore obeys only the newest controller that it has heard of, and only what is meant for its own registration; the
-controller grants an ISR only to the leader of the epoch that is asked for, and says of it what etcd has.
+controller grants an ISR only to the leader of the epoch that is asked for, takes in nobody for what an older life of it
+has fetched (KIP-903), and says of the ISR what etcd has.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from barnabas.cluster.messages import (
     AlterPartitionResponse,
     ControlRequest,
     ControlResponse,
+    IsrChange,
 )
 from barnabas.ports.etcd import Get, Put, Txn
 from barnabas.wire.errors import ErrorCode
+from services.controller.core.image import ControllerImage
 from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.partition import Partition
 from tests.sim.elections import Elections
@@ -29,18 +32,32 @@ FENCED = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.STALE_BROKER_EPOCH)
 class CommandFence:
     """The control listener of one logstore's life."""
 
-    def __init__(self, logstore: str) -> None:
+    def __init__(self, logstore: str, core: LogstoreCore) -> None:
         self._logstore = logstore
-        # By session and sequence: the command, and the registration of its time.
-        self._commands: dict[tuple[int, int], tuple[ControlRequest, int]] = {}
+        self._by_key = core._replicas.by_key
+        # By session and sequence: the command, the registration of its time, and of what it tells the replicas that
+        # knew better then.
+        self._commands: dict[tuple[int, int], tuple[ControlRequest, int, list[Partition]]] = {}
         self._controller_epoch = -1
 
     def received(self, session_id: int, command: ControlRequest, broker_epoch: int) -> None:
-        self._commands[session_id, command.sequence] = (command, broker_epoch)
+        self._commands[session_id, command.sequence] = (command, broker_epoch, self._who_knows_better(command))
+
+    def _who_knows_better(self, command: ControlRequest) -> list[Partition]:
+        known: list[Partition] = []
+        for topic in command.leader_and_isr.topics if command.leader_and_isr is not None else ():
+            for state in topic.partitions:
+                partition = self._by_key.get((topic.topic_id, state.partition))
+                if partition is not None and (state.leader_epoch, state.partition_epoch) < (
+                    partition.leader_epoch,
+                    partition.partition_epoch,
+                ):
+                    known.append(partition)
+        return known
 
     def answered(self, session_id: int, answer: ControlResponse, broker_epoch: int) -> None:
         """In the order in which commands are carried out."""
-        command, epoch_before = self._commands.pop((session_id, answer.sequence))
+        command, epoch_before, who_knows_better = self._commands.pop((session_id, answer.sequence))
         if answer.error_code in FENCED:
             return
         if command.controller_epoch < self._controller_epoch:
@@ -53,6 +70,49 @@ class CommandFence:
                 f"I11: {self._logstore} of broker epoch {broker_epoch} obeys a command for {command.broker_epoch}"
             )
         self._controller_epoch = command.controller_epoch
+        refused = {(each.topic_id, each.partition) for each in answer.partition_errors}
+        for partition in who_knows_better:
+            if partition.key not in refused and self._by_key.get(partition.key) is partition:
+                raise InvariantViolation(f"I11: {self._logstore} takes an old state of {name(partition.key)} for news")
+
+
+class IsrFence:
+    """AlterPartition of one controller's life: nobody joins an ISR as what it was in an older life than the one that
+    the controller knew of when it was asked.
+    """
+
+    def __init__(self, image: ControllerImage) -> None:
+        self._image = image
+        # Changes that named nobody's older life. What is asked again may have been granted.
+        self._sound: dict[object, None] = {}
+
+    def asked(self, request: AlterPartitionRequest) -> list[frozenset[int]]:
+        """By change: who may not join."""
+        return [self._former_lives(request.broker_id, change) for change in request.partitions]
+
+    def _former_lives(self, leader_id: int, change: IsrChange) -> frozenset[int]:
+        members = tuple([(each.broker_id, each.broker_epoch) for each in change.in_sync_replicas])
+        told = (leader_id, change.topic_id, change.partition, change.leader_epoch, change.partition_epoch, members)
+        partition = self._image.partition(change.topic_id, change.partition)
+        registered = self._image.logstores
+        former = frozenset(
+            [
+                node_id
+                for node_id, broker_epoch in members
+                if node_id in registered and -1 != broker_epoch < registered[node_id].epoch
+            ]
+        )
+        if not former:
+            self._sound[told] = None
+        if partition is None or told in self._sound:
+            return frozenset()
+        return former.difference(partition.in_sync_replicas)
+
+    def answered(self, former: list[frozenset[int]], answer: AlterPartitionResponse) -> None:
+        for nodes, result in zip(former, answer.partitions, strict=False):
+            joined = [] if result.error_code else sorted(nodes.intersection(result.in_sync_replicas))
+            if joined:
+                raise InvariantViolation(f"I11: {joined} join an ISR by what their older lives have fetched: {result}")
 
 
 def check_isr_answer(elections: Elections, asked: AlterPartitionRequest, answer: AlterPartitionResponse) -> None:

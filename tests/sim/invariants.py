@@ -8,12 +8,12 @@ it sees every state that another node can hear of, and only at what has changed.
 
 from __future__ import annotations
 
-from barnabas.channel.messages import GroupState, ParkProduce, ParkRequest, PartitionState
+from barnabas.channel.messages import GroupState, Outcome, ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.in_sync_replicas import PendingIsr
 from services.purgatory.core.purgatory import Outputs
-from services.purgatory.core.waiting import ProduceWait
+from services.purgatory.core.waiting import FetchWait, ProduceWait
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
 from tests.sim.nodes.gateway import GatewayNode
@@ -179,12 +179,13 @@ class Invariants:
         for watch in node.core._watches:
             for heap in watch.heaps.values():
                 for wait in heap:
-                    if not isinstance(wait, ProduceWait):
-                        continue
-                    if wait.judge() is not None or _is_over(watch.state, heap.leader_epoch):
-                        raise InvariantViolation(
-                            f"{node.name}: offset {wait.required_offset} of {name(watch.key)} waits for {watch.state}"
-                        )
+                    if isinstance(wait, ProduceWait):
+                        is_in_vain, waiting = wait.judge() is not None, f"offset {wait.required_offset}"
+                    else:
+                        assert isinstance(wait, FetchWait)
+                        is_in_vain, waiting = _is_ready(wait, watch.state), f"a fetch from {wait.fetch_offset}"
+                    if is_in_vain or _is_over(watch.state, heap.leader_epoch):
+                        raise InvariantViolation(f"{node.name}: {waiting} of {name(watch.key)} waits for {watch.state}")
 
     # --- gateways ----------------------------------------------------------------------------------------------------
 
@@ -205,6 +206,14 @@ def _has_come(state: GroupState | None, coordinator_epoch: int, step: int) -> bo
     if state is None or -1 < state.coordinator_epoch < coordinator_epoch:
         return False
     return state.coordinator_epoch != coordinator_epoch or state.step >= step
+
+
+def _is_ready(wait: FetchWait, state: PartitionState | None) -> bool:
+    """What it wants is there, or what it wants first is deleted."""
+    if wait.entry.outcome() is Outcome.SATISFIED:
+        return True
+    is_led = state is not None and state.leading and state.leader_epoch == wait.heap.leader_epoch
+    return is_led and state is not None and state.log_start_offset > wait.fetch_offset
 
 
 def _is_over(state: PartitionState | None, leader_epoch: int) -> bool:

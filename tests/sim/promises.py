@@ -289,10 +289,17 @@ class Promises:
         self._check_complete(key, promise, record)
 
     def _check_complete(self, key: PartitionKey, promise: Promise, record: PartitionRecord) -> None:
-        """I2: whoever may be elected has everything that is committed, or has lost power since."""
+        """I2: whoever may be elected has everything that is committed, or has lost power since.
+
+        `record` may be the last of a leader that has not heard yet who is a replica no longer: that one may have given
+        up its log, and will not be elected.
+        """
         if promise.unclean_epoch > promise.led_epoch or promise.loss_floor is not None or self._is_deleted(key):
             return
+        replicas = self.elections.current.get(key, record).replicas
         for node_id in (*record.in_sync_replicas, *record.eligible_leader_replicas):
+            if node_id not in replicas:
+                continue
             replica = promise.replicas.get(node_id)
             has = 0 if replica is None else promise.book.agree(replica)
             if has < promise.book.end and not (replica is not None and (replica.is_lossy or replica.is_unknown)):

@@ -39,6 +39,7 @@ class AtMost:
     consumers: int = 99
     topics: int = 99
     partitions: int = 99
+    replication_factor: int = 99
     groups: int = 99
     members: int = 99
 
@@ -55,7 +56,9 @@ class AtMost:
         kept = list(shape.topics.items())[: self.topics]
         shape.topics = {
             topic: TopicShape(
-                min(each.partitions, self.partitions), min(each.replication_factor, shape.logstores), each.configs
+                min(each.partitions, self.partitions),
+                min(each.replication_factor, self.replication_factor, shape.logstores),
+                each.configs,
             )
             for topic, each in kept
         }

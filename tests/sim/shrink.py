@@ -23,6 +23,7 @@ SIZES = (
     "consumers",
     "topics",
     "partitions",
+    "replication_factor",
     "gateways",
     "purgatories",
     "controllers",

@@ -60,12 +60,14 @@ def test_a_case_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     smallest = Shrinking(case, outcome_of(11, failure_at(7), kinds), lambda smaller: None, 60).run()
     assert smallest.options.faults == [Fault.KILL_LOGSTORE]
     assert smallest.options.seconds == 8
-    least = AtMost(1, 1, 1, 1, producers=2, consumers=0, topics=1, partitions=1, groups=0, members=1)
+    least = AtMost(
+        1, 1, 1, 1, producers=2, consumers=0, topics=1, partitions=1, replication_factor=1, groups=0, members=1
+    )
     assert smallest.options.at_most == least
     assert smallest.command == (
         "python -m tests.sim --seed 11 --profile long --seconds 8 --faults 'kill_logstore' --at-most "
-        "logstores=1,gateways=1,purgatories=1,controllers=1,producers=2,consumers=0,topics=1,partitions=1,groups=0,"
-        "members=1"
+        "logstores=1,gateways=1,purgatories=1,controllers=1,producers=2,consumers=0,topics=1,partitions=1,"
+        "replication_factor=1,groups=0,members=1"
     )
 
 

@@ -183,7 +183,8 @@ def _failure(partition: str, node_id: int, error_code: int) -> str:
     line = f"partition {partition} failed on logstore {node_id}: {name}"
     if error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
         line += (
-            ": its log has later leader epochs than etcd knows of, as after etcd was restored from an old back-up; "
+            ": its log has later leader epochs than etcd knows of, as after etcd was restored from an old back-up "
+            "or where its last batch is damaged; "
             "it is not served there, since who holds every acknowledged record is not known any more"
         )
     return line

@@ -222,7 +222,7 @@ def _load(
     )
     if kept and directory.may_lack_records:
         _log.warning(
-            "the machine stopped, or a flush failed, before all was on the disk: the last records may be lost",
+            "the machine stopped, a flush failed, or a log is damaged: the last records may be lost",
             directory=directory.path,
         )
     return kept

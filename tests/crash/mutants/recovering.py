@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from services.logstore.core.storage import producer_recovery, recovery
+from services.logstore.core.storage.batch_order import OffsetAndEpoch
 from services.logstore.core.storage.effects import FlushEffect
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.log_flushes import LogFlushes
 from services.logstore.core.storage.offset_index import OffsetIndex
 from services.logstore.core.storage.producer_state import ProducerState
+from services.logstore.core.storage.scan import scan_batches
 from services.logstore.core.storage.segment import Segment
 from services.logstore.core.storage.time_index import TimeIndex
 from tests.crash.mutants.planting import Plant, replace
@@ -19,8 +21,8 @@ from tests.crash.mutants.planting import Plant, replace
 def recovery_checks_no_crc() -> None:
     original = Segment.rebuild
 
-    def rebuild(self: Segment, *, check_crc: bool) -> Any:
-        return original(self, check_crc=False)
+    def rebuild(self: Segment, batches: Any) -> Any:
+        return original(self, scan_batches(self._disk, self.file, 0, self._disk.size(self.file)))
 
     replace(Segment, "rebuild", rebuild)
 
@@ -28,8 +30,8 @@ def recovery_checks_no_crc() -> None:
 def recovery_loses_the_last_batch() -> None:
     original = Segment.rebuild
 
-    def rebuild(self: Segment, *, check_crc: bool) -> Any:
-        return list(original(self, check_crc=check_crc))[:-1]
+    def rebuild(self: Segment, batches: Any) -> Any:
+        return list(original(self, batches))[:-1]
 
     replace(Segment, "rebuild", rebuild)
 
@@ -58,9 +60,9 @@ def segments_after_a_hole_stay() -> None:
 def indexes_are_not_rebuilt() -> None:
     original = Segment.rebuild
 
-    def rebuild(self: Segment, *, check_crc: bool) -> Any:
+    def rebuild(self: Segment, batches: Any) -> Any:
         found = self._try_to_map_indexes()
-        yield from original(self, check_crc=check_crc)
+        yield from original(self, batches)
         if found is not None and found[0].belongs_to(self.byte_count):
             self._offset_index = OffsetIndex(found[0].path, self.base_offset, bytearray(found[0].content()))
             self._time_index = TimeIndex(found[1].path, self.base_offset, bytearray(found[1].content()))
@@ -147,9 +149,9 @@ def emptied_indexes_are_not_flushed() -> None:
 def leader_epochs_are_read_back_from_batches() -> None:
     original = recovery._Opening._recover
 
-    def recover(self: Any, suspects: list[Segment]) -> None:
+    def recover(self: Any, suspects: list[Segment], end: OffsetAndEpoch | None) -> None:
         self.leader_epochs.truncate_from(suspects[0].base_offset)
-        original(self, suspects)
+        original(self, suspects, end)
 
     replace(recovery._Opening, "_recover", recover)
 

@@ -54,6 +54,8 @@ def _take(operation: Operation, verdict: Verdict, sends: Sends, reads: Reads) ->
         case "open":
             if isinstance(operation.value, str) and operation.value != READER:
                 sends.opened(operation.proc, Guarantee(operation.value))
+        case "cut_off":
+            reads.leader_is_cut_off(operation)
         case "fault" | "flush":
             pass
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.faults.checker.sends import MalformedHistoryError, Sends
-from tests.faults.checker.verdict import Kind, Verdict
+from tests.faults.checker.verdict import Apart, Kind, Verdict
 from tests.faults.history import Operation, Type
 
 Session = tuple[str, int]
@@ -32,12 +32,22 @@ class FinalRead:
     """(first offset, leader epoch), where the epoch changes."""
 
 
+@dataclass(slots=True, frozen=True)
+class Question:
+    """How things were when a reader asked for the end of a partition."""
+
+    committed_end: int = 0
+    cut_off_epoch: int | None = None
+
+
 @dataclass(slots=True)
 class PartitionReads:
     log: dict[int, str] = field(default_factory=dict)
     """What was first seen at each offset, whoever saw it."""
     committed_end: int = 0
     """Everything below was seen or acknowledged as committed by now."""
+    cut_off_epoch: int | None = None
+    """Of the leader that is cut off from the majority now."""
     finals: dict[str, FinalRead] = field(default_factory=dict)
     """By proc."""
 
@@ -50,8 +60,8 @@ class Reads:
     skips: list[Skip] = field(default_factory=list)
     _due: dict[Session, int] = field(default_factory=dict)
     """The offset that the reader is to see next."""
-    _committed_end_before: dict[Session, int] = field(default_factory=dict)
-    """What was committed when the question was asked, of questions without an answer yet."""
+    _questions: dict[Session, Question] = field(default_factory=dict)
+    """For the end of a partition, without an answer yet."""
 
     def of(self, partition: int) -> PartitionReads:
         found = self.partitions.get(partition)
@@ -130,25 +140,34 @@ class Reads:
         if not final.epochs or epoch != final.epochs[-1][1]:
             final.epochs.append((offset, epoch))
 
+    def leader_is_cut_off(self, operation: Operation) -> None:
+        """Or knows again."""
+        self.of(_partition(operation)).cut_off_epoch = operation.epoch if operation.type is Type.INVOKE else None
+
     def asked_for_end(self, operation: Operation) -> None:
-        """list_offsets: what was committed before the question must be below the answer."""
+        """list_offsets: what was committed before the question must be below the answer, unless that is of a leader
+        that was cut off when it was asked.
+        """
         partition = _partition(operation)
         session = (operation.proc, partition)
         reads = self.of(partition)
         if operation.type is Type.INVOKE:
-            self._committed_end_before[session] = reads.committed_end
+            self._questions[session] = Question(reads.committed_end, reads.cut_off_epoch)
             return
-        before = self._committed_end_before.pop(session, 0)
+        asked = self._questions.pop(session, Question())
         if operation.type is not Type.OK:
             return
         _, end_offset = _place(operation)
+        is_cut_off = asked.cut_off_epoch is not None and operation.epoch == asked.cut_off_epoch
         if end_offset < 0:
             self.verdict.add(Kind.IMPOSSIBLE, f"{session[0]} was told that partition {partition} ends at {end_offset}")
-        elif end_offset < before:
+        elif end_offset < asked.committed_end and is_cut_off:
+            self.verdict.apart[Apart.AT_CUT_OFF_LEADER] += 1
+        elif end_offset < asked.committed_end:
             self.verdict.add(
                 Kind.STALE,
-                f"{session[0]} was told that partition {partition} ends at {end_offset}, as offset {before - 1} "
-                f"had been committed before it asked",
+                f"{session[0]} was told that partition {partition} ends at {end_offset}, as offset "
+                f"{asked.committed_end - 1} had been committed before it asked",
             )
         reads.committed_end = max(reads.committed_end, end_offset)
 

@@ -37,6 +37,9 @@ class Apart(StrEnum):
     LOST_ACKS_1 = "lost with acks=1"
     DUPLICATED_RETRIES = "duplicated without idempotence"
     REORDERED_RETRIES = "reordered without idempotence"
+    AT_CUT_OFF_LEADER = "read at a cut-off leader"
+    """An old end, told by a leader that was cut off from the majority and could not know of its successor. So does
+    Kafka: a leader asks nobody before it answers. Who asks the majority's leader meanwhile is told no old end."""
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
 from tests.faults.clients.plan import Plan
 from tests.faults.history import READER, Read, Recorder, Type
@@ -79,14 +79,17 @@ class RecordingConsumer:
         """What the leader says now; None when it does not answer in time."""
         self._recorder.record(self.proc, Type.INVOKE, "list_offsets", partition=partition)
         try:
-            answer = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), ASK_SECONDS_MAX)
+            asked = TopicPartition(self._topic, partition, OFFSET_END)
+            (answer,) = self._consumer.offsets_for_times([asked], ASK_SECONDS_MAX)
+            if answer.error is not None:
+                raise KafkaException(answer.error)
         except KafkaException as unanswered:
             name = unanswered.args[0].name()
             self._recorder.record(self.proc, Type.INFO, "list_offsets", partition=partition, error=name)
             return None
-        assert answer is not None, "or it would have raised"
-        self._recorder.record(self.proc, Type.OK, "list_offsets", partition=partition, offset=answer[1])
-        return answer[1]
+        offset, epoch = answer.offset, answer.leader_epoch
+        self._recorder.record(self.proc, Type.OK, "list_offsets", partition=partition, offset=offset, epoch=epoch)
+        return offset
 
     def close(self) -> None:
         self._consumer.close()

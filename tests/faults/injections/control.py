@@ -46,7 +46,7 @@ def delete_topic_while_leader_is_cut(stage: Stage) -> None:
     create_topic(stage.cluster.layout, topic, stage.partitions, {})
     stage.wait_until(lambda: in_sync(stage.cluster.layout, topic, stage.partitions), _NO_TOPIC_SECONDS_MAX)
     victim = stage.leader()
-    with stage.injected(f"{topic} deleted while {victim} is cut off everybody"):
+    with stage.injected(f"{topic} deleted while {victim} is cut off everybody", cut_off=[victim]):
         stage.network.cut_both(victim, MACHINES)
         stage.hold(1.0)
         delete_topic(stage.cluster.layout, topic)

@@ -17,7 +17,7 @@ _THIN_KILOBITS_PER_SECOND = 512
 def isolate(stage: Stage, whom: Choice) -> None:
     """It hears nobody, and nobody hears it."""
     victims = whom(stage)
-    with stage.injected(f"cut {', '.join(victims)} off everybody"):
+    with stage.injected(f"cut {', '.join(victims)} off everybody", cut_off=victims):
         for victim in victims:
             stage.network.cut_both(victim, MACHINES)
         _hold_and_heal(stage)
@@ -26,7 +26,7 @@ def isolate(stage: Stage, whom: Choice) -> None:
 def mute(stage: Stage, whom: Choice) -> None:
     """It hears everybody, and nobody hears it."""
     (victim,) = whom(stage)
-    with stage.injected(f"cut what {victim} sends"):
+    with stage.injected(f"cut what {victim} sends", cut_off=[victim]):
         for peer in _peers(victim, MACHINES):
             stage.network.cut(victim, peer)
         _hold_and_heal(stage)
@@ -35,7 +35,7 @@ def mute(stage: Stage, whom: Choice) -> None:
 def deafen(stage: Stage, whom: Choice) -> None:
     """It hears nobody, and everybody hears it."""
     (victim,) = whom(stage)
-    with stage.injected(f"cut what is sent to {victim}"):
+    with stage.injected(f"cut what is sent to {victim}", cut_off=[victim]):
         for peer in _peers(victim, MACHINES):
             stage.network.cut(peer, victim)
         _hold_and_heal(stage)
@@ -121,7 +121,7 @@ def rack(stage: Stage) -> None:
         "gateway-0",
         "purgatory-0",
     ]
-    with stage.injected(f"cut the rack of {', '.join(inside)}"):
+    with stage.injected(f"cut the rack of {', '.join(inside)}", cut_off=inside):
         for machine in inside:
             stage.network.cut_both(machine, [other for other in MACHINES if other not in inside])
         _hold_and_heal(stage)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from barnabas.wire.record_batch import iterate_headers
 from services.logstore.core.storage.checkpoints import KERNEL_BOOT_ID, RECOVERY_POINT_CHECKPOINT, parse_offsets
 from tests.faults.cluster import UnhealthyError
 from tests.faults.injections.crashes import Choice
@@ -15,6 +16,8 @@ from tests.faults.stage import Stage
 NOTICED_SECONDS_MAX = 20.0
 """By then nothing may depend on a disk that failed."""
 _FULL_SECONDS = 10.0
+_LEADER_EPOCH_LAST_AT = 15
+"""In a batch, its last byte."""
 _SHIM_SOURCE = Path(__file__).with_name("fsync_shim.c")
 
 
@@ -27,7 +30,7 @@ def full_disk(stage: Stage) -> None:
     assert stage.cluster.small_disk is not None, "a cell that fills it says so"
     filler = stage.cluster.small_disk / "filler"
     with stage.injected("the disk of one directory of logstore-0 is full"):
-        _fill(filler)
+        fill(filler)
         _wait_for_others(stage)
         stage.hold(_FULL_SECONDS)
         filler.unlink()
@@ -41,7 +44,7 @@ def full_disk_that_empties(stage: Stage) -> None:
     assert stage.cluster.small_disk is not None, "a cell that fills it says so"
     filler = stage.cluster.small_disk / "filler"
     with stage.injected("the disk of one directory of logstore-0 is full for a while"):
-        _fill(filler)
+        fill(filler)
         _wait_for_others(stage)
         stage.hold(_FULL_SECONDS)
         filler.unlink()
@@ -94,17 +97,19 @@ def power_cut(stage: Stage, whom: Choice, killed_too: Choice = nobody) -> None:
             stage.cluster.spawn(each)
 
 
-def bit_flip(stage: Stage, whom: Choice, killed_too: Choice = nobody) -> None:
+def bit_flip(stage: Stage, whom: Choice, killed_too: Choice = nobody, *, in_leader_epochs: bool = False) -> None:
     """A logstore that was killed finds one bit of each log changed: a hole in what it had answered for.
 
-    Others may be killed with it, and started again with it.
+    Others may be killed with it, and started again with it. A flipped leader epoch is one that no checksum tells of.
     """
     (victim,) = whom(stage)
     victims = [victim, *(each for each in killed_too(stage) if each != victim)]
-    with stage.injected(f"bit flips in the logs of {victim}, kill -9 of {', '.join(victims)}"):
+    where = "leader epochs" if in_leader_epochs else "the logs"
+    with stage.injected(f"bit flips in {where} of {victim}, kill -9 of {', '.join(victims)}"):
         stage.cluster.kill(*victims)
         for path, _ in _logs(stage, victim):
-            _flip_bit(path, stage.chance.uniform(0.5, 0.95))
+            part = stage.chance.uniform(0.5, 0.95)
+            _flip_bit(path, _leader_epoch_at(path, part) if in_leader_epochs else int(path.stat().st_size * part))
         for each in victims:
             stage.cluster.spawn(each)
 
@@ -123,7 +128,7 @@ def lost_directory(stage: Stage) -> None:
         stage.cluster.spawn(victim)
 
 
-def _fill(path: Path) -> None:
+def fill(path: Path) -> None:
     """Until nothing more fits."""
     with path.open("wb", buffering=0) as file:
         for chunk_bytes in (1 << 20, 1 << 12, 1):
@@ -169,9 +174,15 @@ def _truncate(path: Path, part: float) -> None:
         file.truncate(int(path.stat().st_size * part))
 
 
-def _flip_bit(path: Path, part: float) -> None:
+def _leader_epoch_at(path: Path, part: float) -> int:
+    """Where the epoch of a batch ends; not of the last one, which nothing contradicts, unless there is no other."""
+    starts = [start for start, _ in iterate_headers(path.read_bytes())][:-1]
+    return (starts[int(len(starts) * part)] if starts else 0) + _LEADER_EPOCH_LAST_AT
+
+
+def _flip_bit(path: Path, position: int) -> None:
     with path.open("r+b") as file:
-        file.seek(int(path.stat().st_size * part))
+        file.seek(position)
         byte = file.read(1)[0]
         file.seek(-1, 1)
         file.write(bytes([byte ^ 0x10]))

@@ -8,12 +8,12 @@ everything again: then nothing committed may be lost, and a loss is a bug. Only 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.primitives import MalformedFrame
-from barnabas.wire.record_batch import iterate_headers
+from barnabas.wire.record_batch import HEADER_BYTES, iterate_headers, parse_header
 from services.logstore.core.storage.checkpoints import CLEAN_SHUTDOWN_MARKER
 from tests.sim.disk_model import DiskModel
 from tests.sim.disk_model import Fault as DiskFault
@@ -177,18 +177,31 @@ def bit_flip(faults: Faults) -> None:
             node.kill()
             cluster.promises.power_lost(node)
             position += faults.random.randrange(length)
-            if position < disk.size(disk.open(path)) and not _is_unprotected(disk.peek(path), position):
-                disk.flip_bit(path, position, faults.random.randrange(8))
+            bit = faults.random.randrange(8)
+            if position < disk.size(disk.open(path)) and _is_told(disk.peek(path), position, bit):
+                disk.flip_bit(path, position, bit)
                 faults.hit(Fault.BIT_FLIP)
             faults.restart_later(node, RESTART_US_MAX)
 
 
-def _is_unprotected(data: bytes, position: int) -> bool:
-    """No checksum covers a batch's base offset and leader epoch (Kafka's format): another one may look as good."""
-    try:
-        return any(position - start in UNPROTECTED for start, header in iterate_headers(data))
-    except MalformedFrame:
-        return False  # What is behind garbage is dropped as a whole.
+def _is_told(data: bytes, position: int, bit: int) -> bool:
+    """Whether a start can see that this bit has flipped. No checksum covers a batch's base offset and leader epoch
+    (Kafka's format): one that is too large is told by the batch that follows, any other may look as good.
+    """
+    rotten = None
+    with suppress(MalformedFrame):  # What is behind garbage is dropped as a whole.
+        for start, header in iterate_headers(data):
+            if rotten is not None:
+                return rotten.next_offset > header.base_offset or (
+                    rotten.partition_leader_epoch > header.partition_leader_epoch
+                )
+            if position - start in UNPROTECTED:
+                flipped = bytearray(data[start : start + HEADER_BYTES])
+                flipped[position - start] ^= 1 << bit
+                rotten = parse_header(flipped)
+                if rotten < header:
+                    return False
+    return rotten is None
 
 
 def checkpoint_lost(faults: Faults) -> None:

@@ -1,4 +1,4 @@
-"""What a logstore takes from a controller: rules 11 and 13."""
+"""What a logstore takes from a controller: rules 7, 11 and 13."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from barnabas.cluster.messages import ControlRequest, PartitionMetadata, TopicMe
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.control import Control
-from services.logstore.core.partition import Partition
-from tests.sim.mutants.planting import LEADERS, TWO_CONTROLLERS, Mutants, replace_in
+from services.logstore.core.partition import LeadershipChange, Partition
+from tests.sim.faults import Fault
+from tests.sim.mutants.planting import LATE_WORDS, LEADERS, SMALL, TWO_CONTROLLERS, Mutants, replace_in
 
 CONTROL = Mutants("control")
 
@@ -34,6 +35,48 @@ def stale_broker_epoch_is_accepted() -> None:
         original(self, session_id, replace(request, broker_epoch=self._replicas.broker_epoch), now_ms)
 
     replace_in(Control, "_begin", begin)
+
+
+@CONTROL.breaks_for(
+    "11",
+    "tests/unit/logstore/replication/test_isr_changes.py"
+    "::test_a_state_that_is_repeated_takes_nothing_back_that_is_asked_for",
+)
+def equal_epochs_are_taken_for_newer() -> None:
+    """What the leader is asking for is forgotten, though the controller may have done it."""
+    original = Partition.apply
+
+    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
+        if (state.leader_epoch, state.partition_epoch) == (self.leader_epoch, self.partition_epoch):
+            self.partition_epoch -= 1
+        return original(self, state, lag_ms_max, now_ms)
+
+    replace_in(Partition, "apply", apply)
+
+
+@CONTROL.breaks("11", LATE_WORDS)
+def older_epochs_are_accepted() -> None:
+    original = Partition.apply
+
+    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
+        if state.leader_epoch == self.leader_epoch and state.partition_epoch < self.partition_epoch:
+            self.partition_epoch = state.partition_epoch - 1
+        return original(self, state, lag_ms_max, now_ms)
+
+    replace_in(Partition, "apply", apply)
+
+
+@CONTROL.breaks("7", [Fault.LEASE_ENDS_EARLY, Fault.SLOW_DISK], at_most=replace(SMALL, replication_factor=1))
+def a_newer_epoch_of_the_same_leader_is_no_news() -> None:
+    """Elected again, it goes on as if nothing had been in between."""
+    original = Partition.apply
+
+    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
+        leads_on = self.leading and state.leader == self.node_id and state.leader_epoch > self.leader_epoch
+        change = original(self, state, lag_ms_max, now_ms)
+        return LeadershipChange.SAME_LEADER if leads_on else change
+
+    replace_in(Partition, "apply", apply)
 
 
 @CONTROL.breaks("13")

@@ -18,9 +18,13 @@ from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.partition_alteration import alter_partition
 from services.controller.core.partition_changes import Liveness, TopicRules
 from services.controller.core.writes import Write
-from tests.sim.mutants.planting import CONTROLLERS, DISKS, LEADERS, TWO_CONTROLLERS, Mutants, replace_in
+from tests.sim.mutants.planting import CONTROLLERS, DISKS, LEADERS, SMALL, TWO_CONTROLLERS, Mutants, replace_in
 
 CONTROLLER = Mutants("controller")
+
+_ALL_COMPARES = (
+    "tests/unit/controller/test_fencing.py::test_every_write_compares_the_election_key_and_all_that_it_changes"
+)
 
 
 def _with_compares(kept: Any) -> None:
@@ -52,6 +56,17 @@ def txn_compares_nothing_but_the_election_key() -> None:
     _repeat_blindly()
 
 
+@CONTROLLER.breaks_for("12", _ALL_COMPARES)
+def txn_does_not_compare_what_it_changes() -> None:
+    """It compares the own election key, and the one by which all controllers chain their Txns."""
+    _with_compares(lambda compare, keys: compare.key in (keys.election, keys.controller_epoch))
+
+
+@CONTROLLER.breaks_for("12", _ALL_COMPARES)
+def txn_is_not_chained_to_the_one_before() -> None:
+    _with_compares(lambda compare, keys: compare.key != keys.controller_epoch)
+
+
 @CONTROLLER.breaks("12", TWO_CONTROLLERS)
 def txn_is_repeated_blindly_and_not_fenced() -> None:
     _with_compares(lambda compare, keys: False)
@@ -81,6 +96,17 @@ def elected_from_outside_the_isr() -> None:
             return original(partition, live, rules, unclean=unclean)
         members = tuple({*partition.in_sync_replicas, first})
         return partition_changes._led_by(replace(partition, in_sync_replicas=members), first, live)
+
+    replace_in(partition_changes, "_with_any_leader", elect)
+
+
+@CONTROLLER.breaks("14", LEADERS, at_most=replace(SMALL, replication_factor=1))
+def elected_though_it_is_dead() -> None:
+    original = partition_changes._with_any_leader
+
+    def elect(partition: PartitionRecord, live: Liveness, rules: TopicRules, *, unclean: bool) -> PartitionRecord:
+        everybody = Liveness({node_id: live.epoch_of(node_id) for node_id in partition.replicas})
+        return original(partition, everybody, rules, unclean=unclean)
 
     replace_in(partition_changes, "_with_any_leader", elect)
 

@@ -1,12 +1,16 @@
-"""Gateways: rules 27 and 28, and what a lost stream may be called."""
+"""Gateways: rules 27, 28, 30 and 31, and what a lost stream may be called."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import RequestHeader
 from services.gateway.core.appends import AppendRouter, PendingAppend
 from services.gateway.core.connection import Connection
+from services.gateway.core.fetch_sessions import FetchSession, FetchSessions
+from services.gateway.core.handlers.api_18_api_versions import unsupported_version
 from services.gateway.core.processor import Processor
 from services.gateway.core.produce import PendingProduce
 from services.gateway.core.requests import RequestRoom
@@ -49,6 +53,30 @@ def acks_0_is_answered() -> None:
             original(self, slot, kind)
 
     replace_in(RequestRoom, "answered", answered)
+
+
+@GATEWAY.breaks_for(
+    "30", "tests/unit/gateway/test_connections.py::test_an_unknown_version_of_api_versions_is_answered_in_v0"
+)
+def an_unknown_version_of_api_versions_is_answered_in_the_newest() -> None:
+    def answer(self: RequestRoom, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        newest = RequestHeader(header.api_key, ApiKey.API_VERSIONS.version_max, header.correlation_id, header.client_id)
+        slot = Slot(connection, newest, frame_bytes)
+        self._open(slot)
+        self.respond(slot, unsupported_version())
+
+    replace_in(RequestRoom, "_answer_unsupported_api_versions", answer)
+
+
+@GATEWAY.breaks_for("31", "tests/unit/gateway/sessions/test_sessions.py::test_errors_of_the_session_itself")
+def any_epoch_of_a_fetch_session_will_do() -> None:
+    original = FetchSessions.resume
+
+    def resume(self: FetchSessions, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
+        session = self._by_id.get(session_id)
+        return original(self, session_id, epoch if session is None else session.epoch, by_id=by_id)
+
+    replace_in(FetchSessions, "resume", resume)
 
 
 @GATEWAY.breaks("7", [Fault.RESET, Fault.CRASH_WRITTEN, Fault.KILL_LOGSTORE, Fault.CUT_ONE_WAY])

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from barnabas.cluster.messages import AlterPartitionResponse
+from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.messages import AlterPartitionResponse, IsrChange
 from barnabas.wire.errors import ErrorCode
+from services.controller.core import isr_changes
+from services.controller.core.partition_alteration import alter_partition
+from services.controller.core.partition_changes import Liveness, TopicRules
 from services.logstore.core.appends import Appends
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.follower_progress import FollowerProgress
 from services.logstore.core.replication.in_sync_replicas import InSyncReplicas, PendingIsr
 from services.logstore.core.replication.isr_changes import IsrChanges
+from services.logstore.core.replication.replication import Replication
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import FOLLOWERS, LEADERS, Mutants, replace_in
 
@@ -46,6 +52,16 @@ def watermark_moves_under_the_minimum_isr() -> None:
     replace_in(Partition, "advance_high_watermark", advance)
 
 
+@IN_SYNC.breaks_for(
+    "3",
+    "tests/unit/logstore/replication/test_isr_changes.py"
+    "::test_one_that_was_refused_and_comes_further_is_waited_for_and_joins",
+)
+def watermark_does_not_wait_for_who_may_join() -> None:
+    """KIP-497, and Kafka's `maybeIncrementLeaderHW`: under steady load the mark runs away from who would join."""
+    replace_in(FollowerProgress, "is_awaited", property(lambda self: False))
+
+
 @IN_SYNC.breaks("4", LEADERS)
 def joins_before_the_begin_of_the_epoch() -> None:
     def caught_up_outsiders(self: Partition) -> list[int]:
@@ -67,6 +83,24 @@ def joins_wherever_it_is() -> None:
         return [node_id for node_id in strangers if self.followers[node_id].may_join]
 
     replace_in(Partition, "caught_up_outsiders", caught_up_outsiders)
+
+
+@IN_SYNC.breaks("4", [Fault.KILL_LOGSTORE, Fault.POWER_CUT])
+def any_incarnation_may_join() -> None:
+    """KIP-903: what an older life has fetched brings a replica into the ISR that has restarted since. Both the leader
+    and the controller look, and either would do.
+    """
+    replace_in(Replication, "_is_registered", lambda self, session: True)
+    replace_in(FollowerProgress, "may_join", property(lambda self: self.session.replica_id >= 0))
+    original = alter_partition
+
+    def alter(
+        partition: PartitionRecord, change: IsrChange, broker_id: int, live: Liveness, rules: TopicRules
+    ) -> PartitionRecord | ErrorCode:
+        members = [replace(each, broker_epoch=live.epoch_of(each.broker_id)) for each in change.in_sync_replicas]
+        return original(partition, replace(change, in_sync_replicas=members), broker_id, live, rules)
+
+    replace_in(isr_changes, "alter_partition", alter)
 
 
 @IN_SYNC.breaks("4")
@@ -108,6 +142,24 @@ def an_isr_counts_before_it_is_committed() -> None:
         return True
 
     replace_in(InSyncReplicas, "propose_expansion", propose)
+
+
+@IN_SYNC.breaks("6", FOLLOWERS)
+def minimum_isr_is_not_looked_at_before_the_append() -> None:
+    def check_append(self: Partition, leader_epoch: int, acks: int) -> ErrorCode:
+        if self.leading and leader_epoch == self.leader_epoch:
+            return ErrorCode.NONE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if self.online else ErrorCode.KAFKA_STORAGE_ERROR
+
+    replace_in(Partition, "check_append", check_append)
+
+
+@IN_SYNC.breaks_for(
+    "21",
+    "tests/unit/logstore/replication/test_isr_changes.py::test_records_are_deleted_when_every_live_replica_has_deleted_them",
+)
+def records_are_deleted_when_the_leader_has_deleted_them() -> None:
+    replace_in(Partition, "low_watermark", lambda self, live: self.log.log_start_offset)
 
 
 @IN_SYNC.breaks("7", [Fault.SLOW_DISK, Fault.LEASE_ENDS_EARLY, Fault.TERMINATE_LOGSTORE, Fault.ISOLATE])

@@ -1,9 +1,12 @@
-"""How a fault of our own is planted, and where it is looked for.
+"""How a fault of our own is planted, and who has to see it.
 
 A mutant is a function that breaks one rule of a core by replacing something in it. `rule` is the number of that rule in
-the list of rules that a rewrite gets wrong (docs/correctness.md), or the invariant that speaks of it. Most mutants have
-to show in any mixture; what only disks, or only networks bring to light is looked for where those suffer, as a harness
-that finds it there after ten seeds finds it elsewhere after a thousand.
+the list of rules that a rewrite gets wrong (docs/correctness.md), or the invariant that speaks of it. It is looked for
+by the simulation: most mutants have to show in any mixture; what only disks, or only networks bring to light is looked
+for where those suffer, as a harness that finds it there after ten seeds finds it elsewhere after a thousand.
+
+Some rules the simulation does not need: another one does the same, or nothing but an error's name comes of it, or no
+client of it does what would tell. Those mutants name the test that has to fail.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from typing import Any
 from tests.sim.faults import Fault
 from tests.sim.run import Options
 from tests.sim.shapes import AtMost, Profile
+
+Plant = Callable[[], None]
 
 SECONDS = 10
 # A cluster as small as shows what three logstores do to each other.
@@ -63,13 +68,17 @@ TWO_CONTROLLERS = [
     Fault.ISOLATE,
     Fault.KILL_LOGSTORE,
 ]
+# What was said on one connection arrives after what was said later on another one.
+LATE_WORDS = [Fault.JITTER, Fault.PAUSE, Fault.SLOW_DISK]
 
 
 @dataclass(slots=True, frozen=True)
 class Mutant:
-    plant: Callable[[], None]
+    """`looked_for`: where the simulation has to see it, or the pytest node id of the test that has to."""
+
+    plant: Plant
     rule: str
-    options: Options
+    looked_for: Options | str
 
     @property
     def name(self) -> str:
@@ -85,13 +94,17 @@ class Mutants:
 
     def breaks(
         self, rule: str, faults: list[Fault] | None = ANY, *, seconds: int = SECONDS, at_most: AtMost = SMALL
-    ) -> Callable[[Callable[[], None]], Callable[[], None]]:
-        """Decorates what plants a mutant."""
+    ) -> Callable[[Plant], Plant]:
+        """Decorates what plants a mutant that the simulation has to see."""
+        return self._registers(rule, Options(seconds=seconds, faults=faults, at_most=at_most, profile=Profile.SPARSE))
 
-        def registered(plant: Callable[[], None]) -> Callable[[], None]:
-            self.all.append(
-                Mutant(plant, rule, Options(seconds=seconds, faults=faults, at_most=at_most, profile=Profile.SPARSE))
-            )
+    def breaks_for(self, rule: str, test: str) -> Callable[[Plant], Plant]:
+        """Decorates what plants a mutant that `test` (a pytest node id) has to see."""
+        return self._registers(rule, test)
+
+    def _registers(self, rule: str, looked_for: Options | str) -> Callable[[Plant], Plant]:
+        def registered(plant: Plant) -> Plant:
+            self.all.append(Mutant(plant, rule, looked_for))
             return plant
 
         return registered

@@ -1,4 +1,4 @@
-"""Purgatory: rules 7 and 8, and the memory of those that wait."""
+"""Purgatory: rules 6 to 9, and the memory of those that wait."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from barnabas.channel.messages import ParkProduce
 from services.gateway.core.produce import PendingProduce
 from services.purgatory.core.purgatory import PurgatoryCore
-from services.purgatory.core.waiting import ProduceWait
-from services.purgatory.core.watches import PartitionWatch, Standing
+from services.purgatory.core.waiting import NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND, FetchWait, ProduceWait
+from services.purgatory.core.watches import Measure, PartitionWatch, Standing, Wait, WaitHeap
 from tests.sim.mutants.planting import LEADERS, Mutants, replace_in
 
 PURGATORY = Mutants("purgatory")
@@ -77,6 +77,36 @@ def leader_change_leaves_produces_parked() -> None:
 
     replace_in(PartitionWatch, "standing", standing)
     replace_in(PurgatoryCore, "metadata_applied", lambda self, image: None)
+
+
+@PURGATORY.breaks_for(
+    "6",
+    "tests/unit/purgatory/test_purgatory.py::test_a_shrinking_isr_completes_nothing_but_is_judged_at_the_watermark",
+)
+def minimum_isr_is_not_looked_at_after_the_append() -> None:
+    original = ProduceWait.judge
+
+    def judge(self: ProduceWait) -> int | None:
+        code = original(self)
+        return NONE if code == NOT_ENOUGH_REPLICAS_AFTER_APPEND else code
+
+    replace_in(ProduceWait, "judge", judge)
+
+
+@PURGATORY.breaks("9", LEADERS)
+def fetches_sleep_through_a_change_of_leader() -> None:
+    """And through a log start that moves past them."""
+    replace_in(FetchWait, "must_read_again", lambda self: False)
+
+
+@PURGATORY.breaks("9")
+def fetches_sleep_through_the_watermark() -> None:
+    original = WaitHeap.pop_reached
+
+    def pop_reached(self: WaitHeap, value: int) -> list[Wait]:
+        return original(self, value) if self.measure is Measure.HIGH_WATERMARK else []
+
+    replace_in(WaitHeap, "pop_reached", pop_reached)
 
 
 @PURGATORY.breaks("I16")

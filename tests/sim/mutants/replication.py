@@ -11,9 +11,15 @@ from services.logstore.core.replication.fetcher import Fetcher, FollowedPartitio
 from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.leading import FollowedSlot, Leading
 from services.logstore.core.storage.leader_epochs import NO_EPOCH
-from tests.sim.mutants.planting import FOLLOWERS, LEADERS, Mutants, replace_in
+from tests.sim.faults import Fault
+from tests.sim.mutants.planting import FOLLOWERS, LEADERS, SMALL, Mutants, replace_in
 
 REPLICATION = Mutants("replication")
+
+# Leaders that have written what nobody else has, one after the other.
+DIVERGING = [Fault.SLOW_LINK, Fault.SLOW, Fault.CUT, Fault.KILL_LOGSTORE, Fault.KILL_ALL_LOGSTORES]
+# What a leader says under one epoch arrives under the next, which began as a replica was taken away from it (a move).
+LATE_ANSWERS = [Fault.JITTER, Fault.LOSS, Fault.SLOW_LINK]
 
 
 @REPLICATION.breaks("1", LEADERS)
@@ -28,6 +34,24 @@ def truncates_to_its_own_watermark() -> None:
             self._begin_cut(*found, partition.high_watermark, begin_anew=False)
 
     replace_in(Following, "follow", follow)
+
+
+@REPLICATION.breaks("1", DIVERGING, at_most=replace(SMALL, replication_factor=2))
+def truncates_in_a_single_round() -> None:
+    """KIP-279: a leader that does not know the follower's last epoch answers with the end of an older one, and lets the
+    follower read on where that reaches.
+    """
+    original = Leading._problem
+
+    def problem(
+        self: Leading, partition: Partition, followed: FollowedSlot, replica_id: int
+    ) -> ErrorCode | ReplicaData | None:
+        found = original(self, partition, followed, replica_id)
+        if isinstance(found, ReplicaData) and found.diverging_end_offset >= followed.position.fetch_offset:
+            return None
+        return found
+
+    replace_in(Leading, "_problem", problem)
 
 
 @REPLICATION.breaks("1", LEADERS)
@@ -53,6 +77,16 @@ def leader_does_not_look_at_the_followers_epoch() -> None:
         return ErrorCode.NONE if self.leading else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     replace_in(Partition, "check_leader_epoch", check)
+
+
+@REPLICATION.breaks("2", LATE_ANSWERS, at_most=replace(SMALL, replication_factor=2))
+def follower_takes_answers_of_an_older_epoch() -> None:
+    def asked_of(self: Fetcher, slot: int, request_id: int) -> FollowedPartition | None:
+        followed = self._by_slot.get(slot)
+        is_told = followed is not None and followed.stage in (Stage.TOLD, Stage.TO_TELL, Stage.BACKING_OFF)
+        return followed if is_told else None
+
+    replace_in(Fetcher, "asked_of", asked_of)
 
 
 @REPLICATION.breaks("10", LEADERS)

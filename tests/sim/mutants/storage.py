@@ -1,23 +1,44 @@
-"""A logstore's log: rules 16, 20 and 24 to 26, and what may be acknowledged."""
+"""A logstore's log: rules 16, 17, 20 and 23 to 26, and what may be acknowledged."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from barnabas.channel.messages import Append
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.appends import Appends
 from services.logstore.core.disk_outcomes import DiskOutcomes
 from services.logstore.core.partition import Partition
+from services.logstore.core.storage import batch_validation
+from services.logstore.core.storage.batch_validation import CheckedBatch
 from services.logstore.core.storage.effects import FlushEffect, StorageEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.producer_state import ProducedBatch, ProducerState
+from services.logstore.core.storage.scan import scan_batches
 from services.logstore.core.storage.segment import Segment
+from services.logstore.core.streams import ExchangeStream
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import DISKS, Mutants, replace_in
 
 STORAGE = Mutants("storage")
+
+
+@STORAGE.breaks("I8")
+def acknowledged_before_written() -> None:
+    original = Appends.append
+
+    def append(self: Appends, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
+        original(self, stream, append, wall_ms)
+        partition = self._replicas.by_key.get((append.topic_id, append.partition))
+        for pending in partition.pending if partition is not None else ():
+            if not pending.answered:
+                self._succeed(pending)
+
+    replace_in(Appends, "append", append)
 
 
 @STORAGE.breaks("I7")
@@ -81,6 +102,47 @@ def window_of_four_batches() -> None:
     _with_window_of(4)
 
 
+@STORAGE.breaks_for(
+    "17", "tests/unit/logstore/storage/test_producers.py::test_a_new_epoch_starts_at_zero_and_fences_the_old_one"
+)
+def an_old_producer_epoch_may_write() -> None:
+    original = ProducerState.check
+
+    def check(self: ProducerState, *batch: int) -> ProducedBatch | ErrorCode:
+        found = original(self, *batch)
+        return ErrorCode.NONE if found is ErrorCode.INVALID_PRODUCER_EPOCH else found
+
+    replace_in(ProducerState, "check", check)
+
+
+@STORAGE.breaks_for(
+    "20",
+    "tests/unit/logstore/service/test_reads.py"
+    "::test_the_latest_offset_is_not_known_while_the_epochs_start_is_not_committed",
+)
+def latest_offset_is_told_before_the_epochs_start_is_committed() -> None:
+    replace_in(Partition, "knows_latest_offset", lambda self: True)
+
+
+_UNSOUND_BATCHES = "tests/unit/logstore/storage/test_append.py::test_what_is_not_one_sound_batch_is_refused"
+
+
+@STORAGE.breaks_for("23", _UNSOUND_BATCHES)
+def a_client_may_send_control_batches() -> None:
+    original = batch_validation._unusual
+    control_bit = batch_validation._CONTROL_BIT
+
+    def unusual(header: BatchHeader, records: memoryview, config: TopicConfig) -> CheckedBatch | ErrorCode:
+        return (header, records) if header.attributes & control_bit else original(header, records, config)
+
+    replace_in(batch_validation, "_unusual", unusual)
+
+
+@STORAGE.breaks_for("23", _UNSOUND_BATCHES)
+def a_second_batch_is_passed_over() -> None:
+    replace_in(batch_validation, "_fault_of_size", lambda records, header: None)
+
+
 @STORAGE.breaks("24", DISKS)
 def flush_is_not_waited_for() -> None:
     original = PartitionLog.take_write
@@ -112,8 +174,8 @@ def a_failed_flush_is_tried_again() -> None:
 def recovery_checks_no_crc() -> None:
     original = Segment.rebuild
 
-    def rebuild(self: Segment, *, check_crc: bool) -> Any:
-        return original(self, check_crc=False)
+    def rebuild(self: Segment, batches: Any) -> Any:
+        return original(self, scan_batches(self._disk, self.file, 0, self._disk.size(self.file)))
 
     replace_in(Segment, "rebuild", rebuild)
 
@@ -122,8 +184,8 @@ def recovery_checks_no_crc() -> None:
 def recovery_loses_the_last_batch() -> None:
     original = Segment.rebuild
 
-    def rebuild(self: Segment, *, check_crc: bool) -> Any:
-        return list(original(self, check_crc=check_crc))[:-1]
+    def rebuild(self: Segment, batches: Any) -> Any:
+        return list(original(self, batches))[:-1]
 
     replace_in(Segment, "rebuild", rebuild)
 

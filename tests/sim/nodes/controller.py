@@ -26,6 +26,7 @@ from services.controller.core.effects import (
 from services.controller.core.offsets_topic import OffsetsTopic
 from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
+from tests.sim.fencing import IsrFence
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR
 from tests.sim.links import Link
 from tests.sim.network import End
@@ -73,7 +74,9 @@ class ControllerNode(Process):
         self._ends: dict[int, End] = {}
         # The connection and the caller's own id of each request.
         self._calls: dict[int, tuple[End, int]] = {}
-        self._isr_requests: dict[int, AlterPartitionRequest] = {}
+        self._isr_fence = IsrFence(self.core.image)
+        # With those of each change who may not join.
+        self._isr_requests: dict[int, tuple[AlterPartitionRequest, list[frozenset[int]]]] = {}
         self._last_id = 0
         self._timer: Event | None = None
         self.network.listen(f"{self.name}:ops", self, self._accept)
@@ -133,7 +136,9 @@ class ControllerNode(Process):
                 end, call_id = self._calls.pop(effect.request_id)
                 asked = self._isr_requests.pop(effect.request_id, None)
                 if asked is not None and isinstance(effect.response, AlterPartitionResponse):
-                    self.isr_answered(asked, effect.response)
+                    request, former = asked
+                    self._isr_fence.answered(former, effect.response)
+                    self.isr_answered(request, effect.response)
                 end.send(Return(call_id, effect.response))
             case Reject():
                 end, call_id = self._calls.pop(effect.request_id)
@@ -216,7 +221,7 @@ class ControllerNode(Process):
         self._last_id += 1
         self._calls[self._last_id] = (end, call.call_id)
         if isinstance(call.request, AlterPartitionRequest):
-            self._isr_requests[self._last_id] = call.request
+            self._isr_requests[self._last_id] = (call.request, self._isr_fence.asked(call.request))
         self._do(self.running.on_request(self._last_id, call.request, self.now_ms))
 
 

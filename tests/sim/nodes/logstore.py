@@ -32,6 +32,7 @@ from services.logstore.core.storage.effects import (
 )
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from tests.sim.append_fence import AppendFence
 from tests.sim.disk_model import DiskModel
 from tests.sim.fencing import CommandFence
 from tests.sim.network import End, Network
@@ -133,7 +134,8 @@ class LogstoreNode(Process):
         )
         self._cleaner = CleanerNode(self)
         self.core = LogstoreCore(config, [directory], loaded, CODECS, self._new_member_id)
-        self._fence = CommandFence(self.name)
+        self._fence = CommandFence(self.name, self.core)
+        self.append_fence = AppendFence(self.name, self.core)
         self._disk_watcher.opened(self)
         self.opened(self)
         self.network.listen(f"{self.name}:control", self, self._accept_control)
@@ -286,6 +288,8 @@ class LogstoreNode(Process):
         outgoing = core.take_outgoing()
         for session_id, answer in outgoing.controls:
             self._fence.answered(session_id, answer, core._replicas.broker_epoch)
+        for stream_id, response in outgoing.exchanges:
+            self.append_fence.answered(stream_id, response.append_results)
         streams = (
             *outgoing.exchanges,
             *outgoing.reads,

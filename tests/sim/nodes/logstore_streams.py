@@ -80,6 +80,7 @@ class DataStream:
                 core.on_replicate(self._stream_id, message)
                 fence.fetched()
             case ExchangeRequest():
+                self._node.append_fence.received(self._stream_id, message.appends)
                 core.on_exchange(self._stream_id, message)
             case ReadRequest():
                 core.on_read(self._stream_id, message)

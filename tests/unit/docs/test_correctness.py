@@ -16,8 +16,11 @@ from tests.unit.docs.test_architecture_names import missing_members, missing_pat
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/correctness.md").read_text()
+# By who has to see them.
+TESTED = {name: mutant.looked_for for name, mutant in SIM_MUTANTS.items() if isinstance(mutant.looked_for, str)}
+SIMULATED = SIM_MUTANTS.keys() - TESTED.keys()
 
-_MUTANT = re.compile(r"`(sim|crash|trio): ([a-z0-9_ ]+)`")
+_MUTANT = re.compile(r"`(sim|test|crash|trio): ([a-z0-9_ ]+)`")
 _CELL = re.compile(r"`cell: ([a-z0-9-]+)`")
 _FAULT = re.compile(r"`Fault\.([A-Z_]+)`")
 _COMMAND = re.compile(r"`make ([a-z-]+)")
@@ -26,7 +29,7 @@ _ROW = re.compile(r"^\| \*\*(\d+)\*\* (.*)$", re.MULTILINE)
 
 
 def missing_mutants(text: str) -> list[str]:
-    known = {"sim": set(SIM_MUTANTS), "crash": set(CRASH_MUTANTS), "trio": set(vars(trio))}
+    known = {"sim": set(SIMULATED), "test": set(TESTED), "crash": set(CRASH_MUTANTS), "trio": set(vars(trio))}
     return [f"{who}: {name}" for who, name in _MUTANT.findall(text) if name not in known[who]]
 
 
@@ -56,9 +59,17 @@ def test_no_rule_is_passed_over() -> None:
 
 @pytest.mark.parametrize("number", range(1, 33))
 def test_a_mutant_is_told_of_where_it_breaks_something(number: int) -> None:
-    """A mutant of the simulation says which rule it breaks; the page has it there, and has all of them somewhere."""
-    told = {name for who, name in _MUTANT.findall(rules()[number]) if who == "sim"}
+    """A mutant says which rule it breaks, and the page has it there."""
+    told = {name for who, name in _MUTANT.findall(rules()[number]) if who in ("sim", "test")}
     assert {name for name, mutant in SIM_MUTANTS.items() if mutant.rule == str(number)} <= told
+
+
+def test_every_mutant_is_told_of() -> None:
+    assert set(SIM_MUTANTS) <= {name for who, name in _MUTANT.findall(PAGE) if who in ("sim", "test")}
+
+
+def test_tests_that_mutants_name_exist() -> None:
+    assert missing_paths(" ".join(node_id.replace("::", ":") for node_id in TESTED.values())) == []
 
 
 def test_every_fault_of_the_simulation_is_told_of() -> None:
@@ -81,3 +92,8 @@ def test_commands_exist() -> None:
 def test_what_is_not_there_is_seen() -> None:
     text = "`sim: nobody has planted this` `crash: nor this` `trio: nor_that` `sim: window of four batches`"
     assert missing_mutants(text) == ["sim: nobody has planted this", "crash: nor this", "trio: nor_that"]
+
+
+def test_what_somebody_else_has_to_see_is_seen() -> None:
+    text = "`test: window of four batches` `sim: an old producer epoch may write`"
+    assert missing_mutants(text) == ["test: window of four batches", "sim: an old producer epoch may write"]

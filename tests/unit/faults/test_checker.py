@@ -13,7 +13,7 @@ from tests.faults.checker import Apart, Kind, check
 from tests.faults.checker.sends import MalformedHistoryError
 from tests.faults.clean_history import clean_history
 from tests.faults.history import Guarantee, Operation, Type, in_order
-from tests.faults.planted import PLANTS, Plot
+from tests.faults.planted import PLANTS, Plot, ask_a_cut_off_leader
 
 seeds = st.integers(0, 1 << 32)
 
@@ -63,6 +63,16 @@ def test_a_loss_with_acks_1_is_told_apart(seed: int) -> None:
     verdict = check(plot.operations)
     assert verdict.is_clean, str(verdict)
     assert verdict.apart[Apart.LOST_ACKS_1] == 1
+
+
+@given(seed=seeds)
+@settings(max_examples=20, deadline=None)
+def test_an_old_end_told_by_a_leader_that_is_cut_off_is_told_apart(seed: int) -> None:
+    plot = Plot(random.Random(seed), clean_history(seed, 200, 2))
+    assume(ask_a_cut_off_leader(plot))
+    verdict = check(plot.operations)
+    assert verdict.is_clean, str(verdict)
+    assert verdict.apart[Apart.AT_CUT_OFF_LEADER] == 1
 
 
 def test_retries_without_idempotence_are_told_apart() -> None:

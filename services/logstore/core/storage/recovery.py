@@ -1,9 +1,9 @@
 """Opening a log: fast after a clean shutdown, with a scan after anything else.
 
 After a crash everything from the recovery point on is suspect. Its segments are read with their CRCs; the log ends at
-the first batch that is torn, corrupt or missing, and whatever follows is dropped: a later segment is no use with a
-hole before it. Indexes are rebuilt; leader epochs and producers come from what is durable below the recovery point
-plus the batches that were read.
+the first batch that is torn, corrupt, missing or out of order (`batch_order`), and whatever follows is dropped: a
+later segment is no use with a hole before it. Indexes are rebuilt; leader epochs and producers come from what is
+durable below the recovery point plus the batches that were read.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from barnabas.wire.record_batch import BatchHeader
+from services.logstore.core.storage.batch_order import OffsetAndEpoch, in_order
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from services.logstore.core.storage.compaction.swap import finish_swaps
-from services.logstore.core.storage.leader_epochs import LeaderEpochs
+from services.logstore.core.storage.leader_epochs import NO_EPOCH, LeaderEpochs
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.producer_recovery import load_producers, note_producer
@@ -24,7 +25,6 @@ from services.logstore.core.storage.scan import is_broken_off, scan_batches
 from services.logstore.core.storage.segment import (
     INDEX_SUFFIXES,
     LOG_SUFFIX,
-    RELATIVE_OFFSET_MAX,
     SEGMENT_SUFFIXES,
     Segment,
     file_name,
@@ -33,6 +33,9 @@ from services.logstore.core.storage.segment import (
 
 # What an interrupted replacement, deletion or compaction leaves behind.
 LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
+
+_OFFSET_MAX = 2**63 - 1
+_EPOCH_MAX = 2**31 - 1
 
 
 @dataclass(slots=True, frozen=True)
@@ -122,6 +125,7 @@ class _Opening:
             self._begin_anew()
             return
         suspect_index = sum(segment.base_offset <= self.recovery_point for segment in found[1:])
+        end: OffsetAndEpoch | None = None
         if not self._load_leader_epochs():
             # Epochs decide where a follower truncates: without the file they are read back from every batch.
             suspect_index = 0
@@ -129,14 +133,16 @@ class _Opening:
             suspect_index = len(found) - 1
             file_bytes = found[-1].byte_count
             tail = found[-1].open_active()
-            end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
-            if end == file_bytes and _offsets_ascend(tail, found[-1].base_offset):
+            tail_end = tail[-1][0] + tail[-1][1].size_bytes if tail else 0
+            if tail_end == file_bytes and self._are_of_known_epochs(tail):
                 self._add_sound(found, tail)
                 self._load_producers(self.next_offset)
                 self.leader_epochs.truncate_from(self.next_offset)
                 return
+            if self.leader_epochs.latest != NO_EPOCH:
+                end = OffsetAndEpoch(_OFFSET_MAX, self.leader_epochs.latest)
         self._add_sound(found[:suspect_index], [])
-        self._recover(found[suspect_index:])
+        self._recover(found[suspect_index:], end)
 
     def begin_at_log_start(self) -> None:
         """A log that a crash has left shorter than what was deleted at its start begins anew, empty, at its start."""
@@ -156,7 +162,8 @@ class _Opening:
         epochs = LeaderEpochs()
         for segment in self.segments.overlapping(self.log_start_offset, known[0][1]):
             for _, header in scan_batches(self.disk, segment.file, 0, segment.byte_count):
-                if self.log_start_offset <= header.last_offset and header.base_offset < known[0][1]:
+                is_between = self.log_start_offset <= header.last_offset and header.base_offset < known[0][1]
+                if is_between and header.partition_leader_epoch <= known[0][0]:
                     epochs.assign(header.partition_leader_epoch, max(header.base_offset, self.log_start_offset))
         for epoch, start_offset in known:
             epochs.assign(epoch, start_offset)
@@ -217,6 +224,13 @@ class _Opening:
         self.leader_epochs = epochs
         return True
 
+    def _are_of_known_epochs(self, batches: list[tuple[int, BatchHeader]]) -> bool:
+        """After a clean stop the checkpoint knows every epoch, but for those before the log's start."""
+        known = self.leader_epochs
+        return all(
+            known.epoch_of(header.base_offset) in (header.partition_leader_epoch, NO_EPOCH) for _, header in batches
+        )
+
     def _add_sound(self, sound: list[Segment], tail: list[tuple[int, BatchHeader]]) -> None:
         """Take segments as they are. `tail` are the last batches of the active one, when that is among them."""
         for segment in sound:
@@ -236,18 +250,24 @@ class _Opening:
             upto_offset,
         )
 
-    def _recover(self, suspects: list[Segment]) -> None:
-        """Read the suspect segments up to the first damage, and drop what follows it."""
+    def _recover(self, suspects: list[Segment], end: OffsetAndEpoch | None) -> None:
+        """Read the suspect segments up to the first damage, and drop what follows it. `end` is what is known of the
+        log's end.
+        """
         self.next_offset = suspects[0].base_offset
+        epoch = NO_EPOCH
         # Its indexes are made anew: what they were before is no longer durable, and what they become is not yet.
         self.recovery_point = min(self.recovery_point, self.next_offset)
         self._load_producers(self.next_offset)
         if len(self.segments):
             # It may have been closed after the flush that the recovery point speaks of: its last time index entry is
             # in doubt.
-            self.segments.active.open_active(is_in_doubt=True)
+            tail = self.segments.active.open_active(is_in_doubt=True)
+            if tail:
+                # Were one of the two damaged and too large, sound batches would seem to be wrong.
+                epoch = min(tail[-1][1].partition_leader_epoch, self.leader_epochs.epoch_of(self.next_offset - 1))
         is_cut = False
-        for segment in suspects:
+        for index, segment in enumerate(suspects):
             # Every suspect but the first begins past the recovery point, where no compaction can have left a gap.
             if segment.byte_count == 0 and segment is not suspects[0] and segment is not suspects[-1]:
                 # Begun, and given up for lack of room.
@@ -260,12 +280,14 @@ class _Opening:
                 continue
             self._close_active()
             self.segments.add(segment)
-            file_bytes = segment.byte_count
-            for position, header in segment.rebuild(check_crc=True):
+            file_bytes = self.disk.size(segment.file)
+            batches = scan_batches(self.disk, segment.file, 0, file_bytes, check_crc=True)
+            after = self._begin_of_first(suspects[index + 1 :]) or end
+            for position, header in segment.rebuild(in_order(batches, OffsetAndEpoch(self.next_offset, epoch), after)):
                 self.segments.recent.add(header.base_offset, position)
                 self._note_leader_epoch(header)
                 note_producer(self.producers, header)
-                self.next_offset = header.next_offset
+                self.next_offset, epoch = header.next_offset, header.partition_leader_epoch
             self.scanned_bytes += segment.byte_count
             self.is_damaged |= not is_broken_off(
                 self.disk, segment.file, segment.byte_count, file_bytes, self.next_offset
@@ -274,6 +296,17 @@ class _Opening:
             self.dropped_bytes += cut_bytes
             is_cut = cut_bytes > 0
         self.leader_epochs.truncate_from(self.next_offset)
+
+    def _begin_of_first(self, segments: list[Segment]) -> OffsetAndEpoch | None:
+        """Where the first of them begins that holds anything: its name says so, whatever its batches say."""
+        for segment in segments:
+            if segment.byte_count > 0:
+                batches = scan_batches(self.disk, segment.file, 0, segment.byte_count, check_crc=True)
+                first = next(batches, None)
+                is_begin = first is not None and first[1].base_offset == segment.base_offset
+                epoch = first[1].partition_leader_epoch if first is not None and is_begin else _EPOCH_MAX
+                return OffsetAndEpoch(segment.base_offset, epoch)
+        return None
 
     def _note_leader_epoch(self, header: BatchHeader) -> None:
         """The checkpoint stands as long as the batches agree: it knows where an epoch began whose first batches have
@@ -298,13 +331,3 @@ class _Opening:
             if self.files.pop(name, None) is not None:
                 self.disk.remove(f"{self.directory}/{name}")
         self._directory_changed = True
-
-
-def _offsets_ascend(batches: list[tuple[int, BatchHeader]], base_offset: int) -> bool:
-    """Whether the batches can be a segment's that begins at `base_offset`: damage is worth a scan, marker or not."""
-    next_offset = base_offset
-    for _, header in batches:
-        if header.base_offset < next_offset or header.last_offset - base_offset > RELATIVE_OFFSET_MAX:
-            return False
-        next_offset = header.next_offset
-    return True

@@ -245,17 +245,15 @@ class Segment:
         """Let go of the entries in memory; the files have them all."""
         self._offset_index = self._time_index = None
 
-    def rebuild(self, *, check_crc: bool) -> Iterator[tuple[int, BatchHeader]]:
-        """Fill the indexes anew from the log's own batches, which it yields as (position, header).
+    def rebuild(self, batches: Iterable[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader]]:
+        """Fill the indexes anew from the log's own batches, given and yielded as (position, header).
 
-        Ends at the first batch that is torn, corrupt or out of order; `byte_count` then says how far the log is sound.
+        Ends with them, or at the first that is out of order; `byte_count` then says how far the log is sound.
         """
-        file_bytes = self._disk.size(self.file)
         for path in self.paths[1:]:
             self._disk.truncate(self._disk.open(path, create=True), 0)
         self.begin()
         self.is_made = True
-        batches = scan_batches(self._disk, self.file, 0, file_bytes, check_crc=check_crc)
         for position, header in self._ascending(batches):
             self.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
             yield position, header
@@ -333,7 +331,7 @@ class Segment:
         )
 
     def _repair_indexes(self) -> None:
-        for _ in self.rebuild(check_crc=False):
+        for _ in self.rebuild(scan_batches(self._disk, self.file, 0, self._disk.size(self.file))):
             pass
         self.seal()
         for write in self.take_unsaved_indexes():

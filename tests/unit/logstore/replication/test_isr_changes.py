@@ -81,6 +81,22 @@ def test_who_is_about_to_join_counts_for_records_that_are_committed_and_not_for_
     assert host.append(leader_epoch=0).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
+def test_a_state_that_is_repeated_takes_nothing_back_that_is_asked_for() -> None:
+    """The controller may have done it already, and said so on another connection."""
+    host = leading_host([1, 2])
+    third = FollowerByHand(host, 3)
+    third.ask(at(0))
+    assert asked(host) is not None
+    host.core.on_stream_closed(third.stream_id)
+    host.lead(topic(replicas=REPLICAS, in_sync_replicas=[1, 2], configs={"min.insync.replicas": "2"}))
+    second = FollowerByHand(host, 2)
+    host.append(leader_epoch=0)
+    host.settle()
+    second.ask(at(1))
+    assert partition_of(host).isr.maximal == (1, 2, 3)
+    assert partition_of(host).high_watermark == 0, "the third may be in sync by now, and has nothing"
+
+
 def test_who_has_not_the_begin_of_the_epoch_may_not_join() -> None:
     """KAFKA-7128: the watermark of a new leader may be behind what has been committed."""
     host = leading_host([1, 2])

@@ -188,7 +188,7 @@ def test_an_operator_is_told_when_the_machine_may_have_lost_acknowledged_records
         load(tmp_path, kernel_boot_id="boot-2")
     assert [line["event"] for line in after_a_crash_of_the_process if line["log_level"] == "warning"] == []
     assert [line["event"] for line in after_one_of_the_machine if line["log_level"] == "warning"] == [
-        "the machine stopped, or a flush failed, before all was on the disk: the last records may be lost"
+        "the machine stopped, a flush failed, or a log is damaged: the last records may be lost"
     ]
 
 

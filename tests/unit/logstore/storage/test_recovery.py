@@ -79,12 +79,6 @@ def test_the_log_ends_at_the_first_bad_batch_and_later_segments_go(disk: DiskMod
     assert opened.log.leader_epochs.entries() == [(0, 0), (1, 3)]
 
 
-def test_a_bad_leader_epoch_is_outside_the_crc_and_harmless(disk: DiskModel) -> None:
-    log = filled(disk, 2)
-    flip(disk, path(0), 12)
-    assert reopen(disk, FOUR_A_SEGMENT).log.log_end_offset == log.log_end_offset
-
-
 def test_a_torn_tail_is_cut(disk: DiskModel) -> None:
     filled(disk, 3)
     file = disk.open(path(0))

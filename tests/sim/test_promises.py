@@ -1,0 +1,48 @@
+"""What the book of promises asks of whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from barnabas.cluster.keys import PartitionRecord
+from tests.sim.history import History
+from tests.sim.promises import Promises
+from tests.sim.scheduler import InvariantViolation
+
+KEY = (b"t" * 16, 0)
+MOVING = PartitionRecord(
+    leader=2,
+    leader_epoch=0,
+    partition_epoch=1,
+    replicas=(2, 3, 1),
+    in_sync_replicas=(2, 1),
+    leader_broker_epoch=9,
+    adding_replicas=(3,),
+    removing_replicas=(1,),
+)
+MOVED = replace(
+    MOVING,
+    leader_epoch=1,
+    partition_epoch=2,
+    replicas=(2, 3),
+    in_sync_replicas=(),
+    adding_replicas=(),
+    removing_replicas=(),
+)
+
+
+def test_a_member_without_what_is_committed_is_noticed_until_it_is_a_replica_no_longer() -> None:
+    """The leader hears late that the move has ended: what it commits till then another one need not have, who has given
+    up its replica, and whose last fetch is on its way.
+    """
+    promises = Promises(History())
+    promise = promises.of(KEY)
+    promise.book.add([], 20, 0)
+    one = replace(MOVING, in_sync_replicas=(1,))
+    promises.elections.current[KEY] = MOVING
+    with pytest.raises(InvariantViolation, match="I2: 1 is in sync"):
+        promises._check_complete(KEY, promise, one)
+    promises.elections.current[KEY] = MOVED
+    promises._check_complete(KEY, promise, one)
