@@ -215,7 +215,7 @@ def test_a_group_outlives_its_coordinators_and_its_members() -> None:
     cluster.start()
     cluster.start_clients()
     faults.start()
-    cluster.run_for(15 * SECOND)
+    cluster.run_for(30 * SECOND)
     cluster.settle(faults)
     counts = cluster.groups.history.counts
     assert counts.rebalances >= 4
