@@ -97,7 +97,14 @@ def uvarint(value: int) -> bytes:
 
 def varint(value: int) -> bytes:
     """A zigzag varint; the same bytes serve for varint and varlong."""
+    if 0 <= value < _SMALL_VARINTS_END:
+        return _SMALL_VARINTS[value]
     return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+_SMALL_VARINTS_END: Final = 1024
+_SMALL_VARINTS: Final = [uvarint(value << 1) for value in range(_SMALL_VARINTS_END)]
+"""Lengths and deltas of records: most of what there is to encode."""
 
 
 def read_nullable_string(buffer: Buffer, position: int) -> tuple[str | None, int]:

@@ -51,6 +51,7 @@ them, so an append may put 16 bytes of its own in their place and leave the clie
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _UINT32: Final = Struct(">I")
+_NULL: Final = varint(-1)
 _INT64: Final = Struct(">q")
 
 
@@ -329,19 +330,30 @@ def iterate_timestamps(header: BatchHeader, payload: Buffer) -> Iterator[tuple[i
 
 def encode_record(record: Record, offset_delta: int, base_timestamp: int) -> bytes:
     """One record of a payload; `offset_delta` is its place in the batch."""
-    parts = [b"\0", varint(record.timestamp_ms - base_timestamp), varint(offset_delta)]
-    for content in (record.key, record.value):
-        parts += _encode_nullable(content)
-    parts.append(varint(len(record.headers)))
-    for name, value in record.headers:
-        parts += _encode_nullable(name.encode())
-        parts += _encode_nullable(value)
-    body = b"".join(parts)
+    key, value, headers = record.key, record.value, record.headers
+    body = b"".join(
+        (
+            b"\0",
+            varint(record.timestamp_ms - base_timestamp),
+            varint(offset_delta),
+            _NULL if key is None else varint(len(key)),
+            key or b"",
+            _NULL if value is None else varint(len(value)),
+            value or b"",
+            varint(len(headers)),
+            _encode_headers(headers) if headers else b"",
+        )
+    )
     return varint(len(body)) + body
 
 
-def _encode_nullable(content: bytes | None) -> tuple[bytes, bytes]:
-    return (varint(-1), b"") if content is None else (varint(len(content)), content)
+def _encode_headers(headers: tuple[tuple[str, bytes | None], ...]) -> bytes:
+    parts = []
+    for name, value in headers:
+        encoded = name.encode()
+        parts += (varint(len(encoded)), encoded)
+        parts += (_NULL, b"") if value is None else (varint(len(value)), value)
+    return b"".join(parts)
 
 
 def _decode_record(header: BatchHeader, payload: Buffer, position: int) -> tuple[Record, int]:

@@ -4,9 +4,11 @@ A call spends a request of the credit and the bytes of its body, or waits in lin
 for one logstore leaves in one message. Each call ends once: by an answer, with its stream, or because nobody waits for
 it any more. Nothing is sent twice here: a call that was lost may have been done, and its asker decides.
 
-A message costs both sides a hundred microseconds and more, and a heartbeat a tenth of that. So where many come, they
-gather over turns, `GATHER_MS` at most, or go along with anything else. A heartbeat has seconds; where few come, they go
-at once.
+A message costs both sides a hundred microseconds and more, and a call a tenth of that. So where many come, they gather
+over turns. Heartbeats have seconds: `HEARTBEAT_GATHER_MS` at most, or until there is anything else to go along with.
+Other calls gather for `CALL_GATHER_MS` at most, and only while they come from clients of whom many wait for their
+answers at once: those are asked together, so they are answered together, and ask together again. Where few come or
+wait, they go at once.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ from barnabas.wire.api_keys import ApiKey
 if TYPE_CHECKING:
     from services.gateway.core.logstores import Logstores
 
-GATHER_MS: Final = 20
+HEARTBEAT_GATHER_MS: Final = 50
+CALL_GATHER_MS: Final = 3
 GATHER_CALLS_MAX: Final = 32
 """As many as a logstore takes in one step."""
+GATHER_OUTSTANDING_MIN: Final = 8
+"""With fewer unanswered a client had better not wait for the others."""
 GATHER_WINDOW_MS: Final = 200
 GATHER_HEARTBEATS_MIN: Final = 40
 """In one window, for those of the next to gather: with fewer a message has little more than one anyway."""
@@ -57,6 +62,8 @@ class _Stream:
     __slots__ = (
         "_gathers",
         "_heartbeats_in_window",
+        "_outstanding_before",
+        "_outstanding_in_window",
         "_window_until_ms",
         "credit",
         "gather_until_ms",
@@ -80,27 +87,45 @@ class _Stream:
         """When it goes at the latest; -1 while it is not held back."""
         self._gathers = False
         self._heartbeats_in_window = 0
+        self._outstanding_before = 0
+        self._outstanding_in_window = 0
+        """At most: so many calls other than heartbeats, or so, were unanswered at a time; `before`, in the last window."""
         self._window_until_ms = 0
         self.in_flight: dict[int, PendingAsk] = {}
         """By request id; likewise the next, in order."""
         self.waiting: OrderedDict[int, PendingAsk] = OrderedDict()
 
     def gathers(self, message: CoordinateRequest, now_ms: int) -> bool:
-        """Whether `message` had better wait for more heartbeats."""
-        if self.is_urgent or len(message.calls) >= GATHER_CALLS_MAX or not self._is_busy(now_ms):
+        """Whether `message` had better wait for more."""
+        self._look_at_window(now_ms)
+        gathered = len(message.calls) + len(message.collects)
+        if gathered >= GATHER_CALLS_MAX:
             return False
-        if self.gather_until_ms < 0:
-            self.gather_until_ms = now_ms + GATHER_MS
+        if self.is_urgent:
+            expected = max(self._outstanding_before, self._outstanding_in_window)
+            if expected < GATHER_OUTSTANDING_MIN or 4 * gathered >= 3 * expected:
+                return False
+            until_ms = now_ms + CALL_GATHER_MS
+        elif self._gathers:
+            until_ms = now_ms + HEARTBEAT_GATHER_MS
+        else:
+            return False
+        if self.gather_until_ms < 0 or until_ms < self.gather_until_ms:
+            self.gather_until_ms = until_ms
         return now_ms < self.gather_until_ms
 
-    def _is_busy(self, now_ms: int) -> bool:
-        """Whether many heartbeats came in the window before this one."""
-        if now_ms >= self._window_until_ms:
-            is_next = now_ms < self._window_until_ms + GATHER_WINDOW_MS
-            self._gathers = is_next and self._heartbeats_in_window >= GATHER_HEARTBEATS_MIN
-            self._heartbeats_in_window = 0
-            self._window_until_ms = now_ms + GATHER_WINDOW_MS
-        return self._gathers
+    def _look_at_window(self, now_ms: int) -> None:
+        """What the window before this one tells of how much comes."""
+        if self.is_urgent:
+            self._outstanding_in_window = max(self._outstanding_in_window, len(self.in_flight))
+        if now_ms < self._window_until_ms:
+            return
+        is_next = now_ms < self._window_until_ms + GATHER_WINDOW_MS
+        self._gathers = is_next and self._heartbeats_in_window >= GATHER_HEARTBEATS_MIN
+        self._heartbeats_in_window = 0
+        self._outstanding_before = self._outstanding_in_window if is_next else 0
+        self._outstanding_in_window = 0
+        self._window_until_ms = now_ms + GATHER_WINDOW_MS
 
     def put(self, message: GroupCall | GroupCollect) -> bool:
         """Into the next message; whether that is begun by it."""

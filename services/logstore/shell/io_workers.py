@@ -11,7 +11,8 @@ A hop to a thread and back costs more than a small write does. Measured on two s
 So what fits IN_PLACE_BYTES_MAX per turn is done in place, when it can't block: writes without a flush, and reads that
 the page cache answers at once (RWF_NOWAIT). A write can still block, when the kernel throttles whoever dirties pages
 faster than the disk takes them: after one that was slow, workers do all writes for a while, so that the loop stops at
-most once per such while. The last column is why the switch interval is shorter than the default here.
+most once per such while. Slow is one that has waited for something; on a busy machine many more take long because the
+core was given to somebody else, of which workers would only make more. The last column is why the switch interval is shorter than the default here.
 
 One write per log is under way at most (the core sees to that), so the order of workers does not matter.
 """
@@ -22,6 +23,7 @@ import asyncio
 import errno
 import os
 import queue
+import resource
 import sys
 import threading
 from collections import deque
@@ -55,6 +57,7 @@ class IoWorkers:
         self._is_delivery_due = False
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
         self._writes_in_place_from_ns = 0
+        self._switches = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"io-{index}", daemon=True) for index in range(threads)
         ]
@@ -76,6 +79,7 @@ class IoWorkers:
     def begin_turn(self) -> None:
         """A new turn of the loop has as much time for effects in place as any other."""
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
+        self._switches = _voluntary_switches()
 
     def run_in_place(self, effect: StorageEffect) -> Outcome | None:
         """The outcome of an effect that is quicker done than handed over; None when it is not, and nothing was done."""
@@ -86,7 +90,9 @@ class IoWorkers:
                     return None
                 self._in_place_bytes_left -= effect.byte_count
                 outcome = _run(self._disk, effect)
-                if (ended_ns := perf_counter_ns()) - began_ns > SLOW_WRITE_NS:
+                if (
+                    ended_ns := perf_counter_ns()
+                ) - began_ns > SLOW_WRITE_NS and _voluntary_switches() > self._switches:
                     self._writes_in_place_from_ns = ended_ns + AFTER_SLOW_WRITE_NS
                 return outcome
             case ReadEffect() if effect.length <= self._in_place_bytes_left:
@@ -115,6 +121,11 @@ class IoWorkers:
             completions.append(self._done.popleft())
         if completions and self._on_done is not None:
             self._on_done(completions)
+
+
+def _voluntary_switches() -> int:
+    """How often this thread has waited for something; not, how often others were given its core."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 def _run(disk: Disk, effect: StorageEffect) -> Outcome:

@@ -24,15 +24,19 @@ class SlowDisk(PosixDisk):
 
     clock_ns = 0
     write_ns = 0
+    waits = 0
+    waits_per_write = 1
 
     def write_at(self, *arguments: object) -> None:
         super().write_at(*arguments)  # type: ignore[arg-type]
         SlowDisk.clock_ns += SlowDisk.write_ns
+        SlowDisk.waits += SlowDisk.waits_per_write
 
 
 @pytest.fixture
 def disk() -> SlowDisk:
-    SlowDisk.clock_ns = SlowDisk.write_ns = 0
+    SlowDisk.clock_ns = SlowDisk.write_ns = SlowDisk.waits = 0
+    SlowDisk.waits_per_write = 1
     return SlowDisk()
 
 
@@ -97,6 +101,7 @@ async def test_after_a_slow_write_workers_do_the_writes_for_a_while(
     workers: IoWorkers, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(io_workers, "perf_counter_ns", lambda: SlowDisk.clock_ns)
+    monkeypatch.setattr(io_workers, "_voluntary_switches", lambda: SlowDisk.waits)
     SlowDisk.write_ns = io_workers.SLOW_WRITE_NS + 1
     expected = [b"", None, None, b""]
     for outcome in expected:
@@ -108,6 +113,19 @@ async def test_after_a_slow_write_workers_do_the_writes_for_a_while(
             workers.submit(effect)
             await outcomes(1)
             done.clear()
+        log.on_written(effect)
+
+
+async def test_a_write_that_was_only_kept_from_its_core_tells_nothing_of_the_disk(
+    workers: IoWorkers, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(io_workers, "perf_counter_ns", lambda: SlowDisk.clock_ns)
+    monkeypatch.setattr(io_workers, "_voluntary_switches", lambda: SlowDisk.waits)
+    SlowDisk.write_ns, SlowDisk.waits_per_write = io_workers.SLOW_WRITE_NS + 1, 0
+    for _ in range(3):
+        workers.begin_turn()
+        effect = write(log)
+        assert workers.run_in_place(effect) == b""
         log.on_written(effect)
 
 

@@ -46,6 +46,7 @@ class Journal:
         "_high_watermark",
         "_leader_epoch",
         "_log",
+        "_record_bytes_max",
         "_records",
         "_required_offset",
         "_waiting",
@@ -66,6 +67,8 @@ class Journal:
         self._written = written
         self._records: list[Record] = []
         self._bytes = BATCH_OVERHEAD_BYTES
+        self._record_bytes_max = 0
+        """In this turn, once something has been written."""
         self._waiting: deque[tuple[int, list[Waiting]]] = deque()
         """By the high watermark that they wait for."""
         self._waiting_now: list[Waiting] = []
@@ -83,10 +86,24 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Write what `check` allows and what `fits`."""
+        self._write(record, _size_of(record))
+
+    def write_if_fits(self, record: Record) -> bool:
+        """Write what `check` allows, unless it does not fit: False."""
+        size = _size_of(record)
+        if not self._records:
+            self._record_bytes_max = self._log.batch_bytes_max() - BATCH_OVERHEAD_BYTES
+        if size > self._record_bytes_max:
+            return False
+        self._write(record, size)
+        return True
+
+    def _write(self, record: Record, size: int) -> None:
         if not self._records:
             self._written[self] = None
+            self._record_bytes_max = self._log.batch_bytes_max() - BATCH_OVERHEAD_BYTES
         self._records.append(record)
-        self._bytes += _size_of(record)
+        self._bytes += size
 
     @property
     def is_behind(self) -> bool:

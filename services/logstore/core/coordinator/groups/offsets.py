@@ -103,9 +103,8 @@ class Offsets:
         wall_ms = self._clock.wall_ms
         value = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, wall_ms, expire_ms)
         record = offset_record(offsets.key_prefix, asked.partition_index, value, wall_ms)
-        if not self._journal.fits(record):
+        if not self._journal.write_if_fits(record):
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        self._journal.write(record)
         offsets.partitions[asked.partition_index] = value
         return ErrorCode.NONE
 

@@ -28,6 +28,7 @@ _OFFSET_HEAD: Final = Struct(">hqi")
 """Version, offset, leader epoch; the metadata follow."""
 _OFFSET_TAIL: Final = Struct(">qb")
 """Timestamp, count of tagged fields."""
+_NO_METADATA: Final = uvarint(1)
 _OFFSET_KEYS: Final = (0, 1)
 _OFFSET_KEY_WRITTEN: Final = 1
 _GROUP_KEY: Final = 2
@@ -103,9 +104,11 @@ def offset_record(key_prefix: bytes, partition: int, value: OffsetCommitValue | 
         return Record(key, None, wall_ms)
     if value.expire_timestamp != -1:
         return Record(key, _encode(value, 1), wall_ms)
-    metadata = value.metadata.encode()
     head = _OFFSET_HEAD.pack(_OFFSET_VALUE_WRITTEN, value.offset, value.leader_epoch)
     tail = _OFFSET_TAIL.pack(value.commit_timestamp, 0)
+    if not value.metadata:
+        return Record(key, head + _NO_METADATA + tail, wall_ms)
+    metadata = value.metadata.encode()
     return Record(key, b"".join((head, uvarint(len(metadata) + 1), metadata, tail)), wall_ms)
 
 
