@@ -348,7 +348,7 @@ def encode_record(record: Record, offset_delta: int, base_timestamp: int) -> byt
 
 
 def _encode_headers(headers: tuple[tuple[str, bytes | None], ...]) -> bytes:
-    parts = []
+    parts: list[bytes] = []
     for name, value in headers:
         encoded = name.encode()
         parts += (varint(len(encoded)), encoded)

@@ -89,7 +89,7 @@ class _Stream:
         self._heartbeats_in_window = 0
         self._outstanding_before = 0
         self._outstanding_in_window = 0
-        """At most: so many calls other than heartbeats, or so, were unanswered at a time; `before`, in the last window."""
+        """So many calls, heartbeats aside, were unanswered at a time, at most; `before`: in the window before."""
         self._window_until_ms = 0
         self.in_flight: dict[int, PendingAsk] = {}
         """By request id; likewise the next, in order."""

@@ -12,7 +12,8 @@ So what fits IN_PLACE_BYTES_MAX per turn is done in place, when it can't block: 
 the page cache answers at once (RWF_NOWAIT). A write can still block, when the kernel throttles whoever dirties pages
 faster than the disk takes them: after one that was slow, workers do all writes for a while, so that the loop stops at
 most once per such while. Slow is one that has waited for something; on a busy machine many more take long because the
-core was given to somebody else, of which workers would only make more. The last column is why the switch interval is shorter than the default here.
+core was given to somebody else, of which workers would only make more. The last column is why the switch interval is
+shorter than the default here.
 
 One write per log is under way at most (the core sees to that), so the order of workers does not matter.
 """

@@ -80,7 +80,7 @@ def test_what_has_gathered_when_the_stream_is_lost_is_not_sent_later() -> None:
     assert len(client.answers) == answers + 1
 
 
-# --- other calls -------------------------------------------------------------------------------------------------------
+# --- other calls -----------------------------------------------------------------------------------------------------
 
 
 def crowd(count: int) -> tuple[World, list[Client]]:
