@@ -406,15 +406,27 @@ def test_an_error_of_the_group_is_the_answer_to_a_deletion() -> None:
     assert codes == [(ErrorCode.GROUP_ID_NOT_FOUND, []), (ErrorCode.NOT_COORDINATOR, [])]
 
 
-def test_deletions_of_nothing_that_there_is_ask_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletions_of_nothing_that_there_is_are_refused_each(monkeypatch: pytest.MonkeyPatch) -> None:
     world = group_world()
     client = world.client()
     delete(client, {"gone": [0]})
+    world.logstore.group_answer(OffsetDeleteResponse())
     assert deleted(client) == {("gone", 0): UNKNOWN}
     deny(monkeypatch, "api_47_offset_delete", ResourceType.TOPIC)
     delete(client, {"t": [0]})
+    world.logstore.group_answer(OffsetDeleteResponse())
     assert deleted(client) == {("t", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     deny(monkeypatch, "api_47_offset_delete", ResourceType.GROUP)
     delete(client, {"t": [0]})
     assert client.answers[-1].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert not world.logstore.group_calls
+
+
+def test_a_deletion_for_a_group_that_is_not_there_says_so_whatever_its_topics() -> None:
+    """Kafka asks the coordinator though nothing is left to delete, and an error of the group is the whole answer."""
+    world = group_world()
+    client = world.client()
+    delete(client, {"gone": [0]})
+    assert world.logstore.group_request().topics == []
+    world.logstore.group_answer(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+    assert (client.answers[-1].error_code, client.answers[-1].topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])

@@ -1,7 +1,8 @@
 """OffsetDelete, API key 47, version 0 (KIP-496).
 
 - Topics and partitions that the cluster does not have are UNKNOWN_TOPIC_OR_PARTITION; the group's coordinator is asked
-  for the rest. GROUP_SUBSCRIBED_TO_TOPIC is its word.
+  for the rest, and also where nothing is left: what is wrong with the group comes first. GROUP_SUBSCRIBED_TO_TOPIC is
+  its word.
 - Without a coordinator the whole is NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where offsets may have been deleted.
 
 Deviations: none known.
@@ -65,9 +66,6 @@ def start(slot: PendingOffsetDelete, request: OffsetDeleteRequest) -> None:
         slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     topics = [known for topic in request.topics if (known := _known_part(slot, topic)).partitions]
-    if request.topics and not topics:
-        slot.respond()
-        return
     version = slot.header.api_version
     slot.call(request.group_id, version, encode_body(OffsetDeleteRequest(request.group_id, topics), version))
 
