@@ -113,6 +113,12 @@ class TestCommit:
         assert world.commit_error(world.commit_offset(5, metadata="é" * characters)) == error
         assert world.fetch_offset() == (-1 if error else 5)
 
+    @pytest.mark.parametrize(("characters", "error"), [(2_048, 0), (2_049, ErrorCode.OFFSET_METADATA_TOO_LARGE)])
+    def test_a_character_of_two_utf_16_units_counts_twice(self, characters: int, error: int) -> None:
+        world = World()
+        assert world.commit_error(world.commit_offset(5, metadata="\N{DROMEDARY CAMEL}" * characters)) == error
+        assert world.fetch_offset() == (-1 if error else 5)
+
     def test_metadata_of_a_megabyte_makes_no_group(self) -> None:
         world = World()
         request = world.commit_offset(5, metadata="x" * 32_767)

@@ -109,7 +109,9 @@ class Offsets:
         return ErrorCode.NONE
 
     def _is_too_large(self, metadata: str) -> bool:
-        if len(metadata) > self._config.offset_metadata_max_bytes:
+        # Kafka counts what Java counts: UTF-16 code units, of which a character beyond the basic plane takes two.
+        units = len(metadata) if metadata.isascii() else len(metadata.encode("utf-16-le")) // 2
+        if units > self._config.offset_metadata_max_bytes:
             return True
         # However much is allowed: it has to fit into a string of the record.
         return len(metadata) * _UTF8_BYTES_MAX > STRING_BYTES_MAX and len(metadata.encode()) > STRING_BYTES_MAX
