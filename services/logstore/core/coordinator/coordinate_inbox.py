@@ -6,12 +6,19 @@ It has credit of its own: heartbeats of groups never wait behind records, nor re
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
+from barnabas.wire.errors import ErrorCode
 from services.logstore.core.conversations import Conversations
 from services.logstore.core.streams import CoordinateStream
+
+ANSWER_BYTES_MAX: Final = 100 << 20
+"""A larger answer is none, but UNKNOWN_SERVER_ERROR. Nobody's request may be larger either, by Kafka's default."""
+MESSAGE_BYTES_MAX: Final = 64 << 20
+"""A message of more answers than that is several; together with the largest answer it fits the channel (256 MiB)."""
 
 
 class CoordinateInbox:
@@ -74,6 +81,9 @@ class CoordinateInbox:
         for stream_id, answer in answers:
             stream = self._streams.get(stream_id)
             if stream is not None:
+                if len(answer.body) > ANSWER_BYTES_MAX:
+                    # The channel would break by it, and with it every call that is on it.
+                    answer = GroupAnswer(answer.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
                 self._response(stream).answers.append(answer)
 
     def _response(self, stream: CoordinateStream) -> CoordinateResponse:
@@ -84,7 +94,7 @@ class CoordinateInbox:
         return response
 
     def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
-        """One message per stream that has something to be told, credit included."""
+        """One message per stream that has something to be told, or more where that is large; credit included."""
         responses: list[tuple[int, CoordinateResponse]] = []
         for stream in self._answered:
             response, stream.response = stream.response, None
@@ -95,9 +105,23 @@ class CoordinateInbox:
             if response.credit is None:
                 response.credit = self._credits.grants_due(stream.stream_id)
             if response != _NOTHING:
-                responses.append((stream.stream_id, response))
+                responses += [(stream.stream_id, message) for message in _messages(response)]
         self._answered.clear()
         return responses
 
 
 _NOTHING = CoordinateResponse()
+
+
+def _messages(response: CoordinateResponse) -> Iterator[CoordinateResponse]:
+    """The same in messages that are not too large, its answers in their order."""
+    byte_count = sum([len(answer.body) for answer in response.answers])
+    if byte_count > MESSAGE_BYTES_MAX:
+        answers, response.answers, byte_count = response.answers, [], 0
+        for answer in answers:
+            if byte_count > MESSAGE_BYTES_MAX:
+                yield response
+                response, byte_count = CoordinateResponse(), 0
+            response.answers.append(answer)
+            byte_count += len(answer.body)
+    yield response
