@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
+from tests.integration.kafka_clients import Confluent
 from tests.integration.running_cluster import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.java]
@@ -116,3 +119,80 @@ def test_log_dirs(java: list[str], bootstrap: str, said: list[str]) -> None:
         assert all(replica["size"] > 0 and replica["offsetLag"] == 0 for replica in log_dir["partitions"])
         replicas += [replica["partition"] for replica in log_dir["partitions"]]
     assert sorted(replicas) == sorted(f"{TOPIC}-{partition}" for partition in range(PARTITIONS))
+
+
+# --- kafka-consumer-groups -------------------------------------------------------------------------------------------
+
+READ, READING = "java-tools-read", "java-tools-reading"
+"""Groups: one that is empty, one with a member."""
+READ_TOPIC = "java-tools-groups"
+RECORDS = 30
+
+
+def member_of(bootstrap: str, group_id: str) -> Consumer:
+    """That has read and committed everything."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group_id, "auto.offset.reset": "earliest"})
+    consumer.subscribe([READ_TOPIC])
+    values: list[bytes | None] = []
+    while len(values) < RECORDS:
+        values += [message.value() for message in consumer.consume(RECORDS, timeout=1.0)]
+    consumer.commit(asynchronous=False)
+    return consumer
+
+
+@pytest.fixture(scope="module")
+def groups(bootstrap: str) -> Iterator[None]:
+    Confluent(bootstrap).create_topic(READ_TOPIC, 1)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(RECORDS):
+        producer.produce(READ_TOPIC, b"%d" % number)
+    assert producer.flush(30) == 0
+    member_of(bootstrap, READ).close()
+    reading = member_of(bootstrap, READING)
+    yield
+    reading.close()
+
+
+def consumer_groups(java: list[str], bootstrap: str, *arguments: str) -> list[list[str]]:
+    """The words of each line that is not empty."""
+    lines = tool(java, "consumer.group.ConsumerGroupCommand", "--bootstrap-server", bootstrap, *arguments)
+    return [line.split() for line in lines if line.strip()]
+
+
+def test_groups_are_listed_with_their_states(java: list[str], bootstrap: str, groups: None) -> None:
+    listed = consumer_groups(java, bootstrap, "--list", "--state")
+    assert [READ, "Empty"] in listed
+    assert [READING, "Stable"] in listed
+
+
+def test_groups_are_described(java: list[str], bootstrap: str, groups: None) -> None:
+    offsets = consumer_groups(java, bootstrap, "--describe", "--group", READ)
+    assert [READ, READ_TOPIC, "0", f"{RECORDS}", f"{RECORDS}", "0", "-", "-", "-"] in offsets
+    _, state = consumer_groups(java, bootstrap, "--describe", "--group", READING, "--state")
+    assert (state[0], state[-2:]) == (READING, ["Stable", "1"])
+    members = consumer_groups(java, bootstrap, "--describe", "--group", READING, "--members", "--verbose")
+    assert f"{READ_TOPIC}:0" in members[1]
+
+
+def test_offsets_are_reset_and_deleted(java: list[str], bootstrap: str, groups: None) -> None:
+    def reset(group_id: str, *how: str) -> list[list[str]]:
+        return consumer_groups(
+            java, bootstrap, "--reset-offsets", "--group", group_id, "--topic", READ_TOPIC, *how, "--execute"
+        )
+
+    assert [READ, READ_TOPIC, "0", "10"] in reset(READ, "--to-offset", "10")
+    assert [READ, READ_TOPIC, "0", "7"] in reset(READ, "--shift-by", "-3")
+    described = consumer_groups(java, bootstrap, "--describe", "--group", READ)
+    assert [READ, READ_TOPIC, "0", "7", f"{RECORDS}", f"{RECORDS - 7}", "-", "-", "-"] in described
+    assert any("can only be reset if the group" in " ".join(words) for words in reset(READING, "--to-earliest"))
+    deleted = consumer_groups(java, bootstrap, "--delete-offsets", "--group", READ, "--topic", READ_TOPIC)
+    assert [READ_TOPIC, "0", "Successful"] in deleted
+
+
+def test_only_empty_groups_are_deleted(java: list[str], bootstrap: str, groups: None) -> None:
+    member_of(bootstrap, "java-tools-gone").close()
+    told = consumer_groups(java, bootstrap, "--delete", "--group", "java-tools-gone", "--group", READING)
+    assert any("GroupNotEmptyException" in " ".join(words) for words in told)
+    listed = consumer_groups(java, bootstrap, "--list")
+    assert ["java-tools-gone"] not in listed
+    assert [READING] in listed

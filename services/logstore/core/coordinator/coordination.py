@@ -57,7 +57,6 @@ class Coordination:
         self._wall_ms = 0
         self._deadline_ms: int | None = None
         self._deleted_topics: dict[str, None] = {}
-        self._was_at_work = False
 
     # --- what arrives -------------------------------------------------------------------------------------------------
 
@@ -118,7 +117,6 @@ class Coordination:
         self._groups.step(self._now_ms)
         self._led.begin_reads()
         self._deadline_ms = self._groups.next_deadline_ms()
-        self._was_at_work = True
 
     @property
     def has_work(self) -> bool:
@@ -133,14 +131,12 @@ class Coordination:
     def stop(self) -> None:
         """Others are to coordinate: everything is answered NOT_COORDINATOR from now on."""
         self._led.stop(self._now_ms)
-        self._was_at_work = True
 
     # --- what is said -------------------------------------------------------------------------------------------------
 
     def publish(self) -> None:
         """Put what groups have come to into this turn's messages for purgatory."""
-        self.group_watches.publish(may_have_moved=self._was_at_work)
-        self._was_at_work = False
+        self.group_watches.publish(self._groups.take_moved())
 
     def take_responses(self) -> list[tuple[int, CoordinateResponse]]:
         """By stream id, one message each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barnabas.channel.messages import GroupState, WatchedGroup
 from services.logstore.core.outbox import Outbox
@@ -19,6 +19,7 @@ class GroupWatches:
         self._outbox = outbox
         self._state_of = state_of
         self._streams: dict[WatchedGroup, dict[WatchStream, None]] = {}
+        self._by_group: dict[str, dict[WatchedGroup, None]] = {}
         # What everybody who watches has been told, or is about to be.
         self._told: dict[WatchedGroup, tuple[int, int]] = {}
         # Those who have just begun to watch, and have been told nothing.
@@ -29,6 +30,7 @@ class GroupWatches:
 
     def watch(self, stream: WatchStream, watched: WatchedGroup) -> None:
         self._streams.setdefault(watched, {})[stream] = None
+        self._by_group.setdefault(watched.group_id, {})[watched] = None
         self._begun.setdefault(watched, {})[stream] = None
 
     def unwatch(self, stream: WatchStream, watched: WatchedGroup) -> None:
@@ -41,17 +43,24 @@ class GroupWatches:
             if not streams:
                 del self._streams[watched]
                 self._told.pop(watched, None)
+                self._forget(watched)
+
+    def _forget(self, watched: WatchedGroup) -> None:
+        of_that_name = self._by_group[watched.group_id]
+        del of_that_name[watched]
+        if not of_that_name:
+            del self._by_group[watched.group_id]
 
     def close(self, stream: WatchStream) -> None:
         for watched in [watched for watched, streams in self._streams.items() if stream in streams]:
             self.unwatch(stream, watched)
 
-    def publish(self, *, may_have_moved: bool) -> None:
-        """Put the newest states into this turn's messages. `may_have_moved`: coordinators have been at work."""
-        if may_have_moved:
-            for watched, told in self._told.items():
-                state = self._state_of(watched)
-                if state != told:
+    def publish(self, moved: Iterable[str] | None) -> None:
+        """Put the newest states into this turn's messages: of these groups, or where nobody knows which, of all."""
+        for group_id in list(self._by_group) if moved is None else moved:
+            for watched in self._by_group.get(group_id, ()):
+                told, state = self._told.get(watched), self._state_of(watched)
+                if told is not None and state != told:
                     self._told[watched] = state
                     self._tell(watched, state, self._streams[watched])
         if self._begun:

@@ -7,7 +7,8 @@ One turn of whoever opens the doors (`services.logstore.core.logstore`):
     coordinator.on_collect(stream_id, collect)
     coordinator.step(now_ms)                        # deadlines, a piece of loading, one batch per partition
     coordinator.take_answers()
-    coordinator.group_state(partition, group_id)    # for purgatory pods that watch a group
+    coordinator.take_moved()                        # for purgatory pods that watch groups
+    coordinator.group_state(partition, group_id)
 
 and `on_leadership`, `on_read`, `on_committed`, `on_lost` as in `services.logstore.core.coordinator.doors`, at any time.
 """
@@ -121,6 +122,7 @@ class GroupCoordinator:
 
     def on_leadership(self, partition: int, leader_epoch: int, log: CoordinatedLog, now_ms: int) -> None:
         self._clock.now_ms = now_ms
+        self._steps.take_all()
         before = self._partitions.get(partition)
         if before is not None:
             before.lose()
@@ -172,6 +174,7 @@ class GroupCoordinator:
         self._clock.now_ms = now_ms
         led = self._partitions.get(partition)
         if led is not None and led.leader_epoch == leader_epoch:
+            self._steps.take_all()
             led.lose()
             del self._partitions[partition]
             self._loading.pop(partition, None)
@@ -226,6 +229,10 @@ class GroupCoordinator:
             self._untidy[led.partition] = led
 
     # --- steps of groups ----------------------------------------------------------------------------------------------
+
+    def take_moved(self) -> dict[str, None] | None:
+        """The groups whose `group_state` may be another one than when this was asked last; None: any."""
+        return self._steps.take_moved()
 
     def group_state(self, partition: int, group_id: str) -> tuple[int, int]:
         """(coordinator epoch, or -1 where this logstore does not coordinate; step), for whoever watches a group."""

@@ -111,9 +111,6 @@ class GroupPartition:
         self._calls.lose_held()
         for group in self.groups:
             self._rebalancing.stop(group)
-        if self.groups:
-            # Whoever waits for a member comes to look.
-            self.groups.steps.take()
 
     # --- what is due --------------------------------------------------------------------------------------------------
 
