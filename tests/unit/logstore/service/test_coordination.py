@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barnabas.channel.messages import CoordinateRequest, Hello, ReplicaPosition
+from barnabas.channel.messages import CoordinateRequest, Hello, ReplicaPosition, WatchedGroup, WatchRequest
 from barnabas.cluster.messages import LeaderAndIsr, StopReplica, StopReplicaPartition, TopicMetadata, UpdateMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
@@ -20,6 +20,7 @@ from tests.unit.logstore.replication.support import REPLICAS, FollowerByHand, te
 from tests.unit.logstore.service.group_host import (
     CONSUMED,
     COORDINATE,
+    GROUP,
     OFFSETS_TOPIC,
     OFFSETS_TOPIC_ID,
     GroupHost,
@@ -28,7 +29,7 @@ from tests.unit.logstore.service.group_host import (
     fetch_request,
     offsets_topic,
 )
-from tests.unit.logstore.service.support import CLUSTER_ID, NODE_ID, append_results, topic
+from tests.unit.logstore.service.support import CLUSTER_ID, NODE_ID, WATCH, append_results, topic
 
 ROOM = 1 << 30
 
@@ -305,6 +306,44 @@ def test_a_group_is_watched_where_nobody_coordinates_yet() -> None:
     assert host.take_states() == [(-1, 0)]
     host.lead(offsets_topic(4))
     assert [epoch for epoch, _ in host.take_states()] == [4]
+
+
+def test_nobody_looks_at_the_groups_that_have_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands may wait for their members while others send heartbeats."""
+    host = leading()
+    joined = host.joined(group_id="another")
+    for group_id in (GROUP, "a third", "another"):
+        host.watch_group(group_id)
+    host.take_states()
+    looked_at: list[str] = []
+    coordination = host.core._coordination
+    state_of = coordination.group_watches._state_of
+
+    def looks(watched: WatchedGroup) -> tuple[int, int]:
+        looked_at.append(watched.group_id)
+        return state_of(watched)
+
+    monkeypatch.setattr(coordination.group_watches, "_state_of", looks)
+    host.heartbeat(joined, group_id="another")
+    assert looked_at == []
+    host.synced(joined, group_id="another")
+    assert set(looked_at) == {"another"}
+    assert host.take_states() != []
+
+
+def test_two_that_watch_a_group_are_told_until_they_go() -> None:
+    host = leading()
+    host.watch_group()
+    host.core.on_watch(WATCH, WatchRequest(group_watches=[WatchedGroup(bytes(16), 0, GROUP)]))
+    host.settle()
+    assert host.take_states()[-1] == (-1, 0)
+    host.core.on_watch(WATCH, WatchRequest(group_unwatches=[WatchedGroup(bytes(16), 0, GROUP)]))
+    host.joined()
+    assert {epoch for epoch, _ in host.take_states()} == {0}
+    host.core.on_watch(WATCH, WatchRequest(group_unwatches=[WatchedGroup(OFFSETS_TOPIC_ID, 0, GROUP)]))
+    host.settle()
+    assert len(host.core._coordination.group_watches) == 0
+    assert not host.core._coordination.group_watches._by_group
 
 
 def test_a_stream_that_is_closed_watches_nothing() -> None:

@@ -172,9 +172,9 @@ class GroupCoordinator:
 
     def on_lost(self, partition: int, leader_epoch: int, now_ms: int) -> None:
         self._clock.now_ms = now_ms
+        self._steps.take_all()
         led = self._partitions.get(partition)
         if led is not None and led.leader_epoch == leader_epoch:
-            self._steps.take_all()
             led.lose()
             del self._partitions[partition]
             self._loading.pop(partition, None)
