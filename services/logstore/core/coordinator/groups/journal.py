@@ -14,6 +14,10 @@ from services.logstore.core.coordinator.doors import CoordinatedLog
 BATCH_OVERHEAD_BYTES: Final = 61
 RECORD_OVERHEAD_BYTES: Final = 32
 """More than length, attributes, deltas and lengths of one record take."""
+WAITING_BYTES_MAX: Final = 16 << 20
+"""Of the answers that wait. While nothing is committed clients give up and ask again, and each time leave one here."""
+_WAITING_OVERHEAD_BYTES: Final = 200
+"""About what an answer takes besides its body."""
 
 StreamAnswer: TypeAlias = tuple[int, GroupAnswer]
 """Stream id, and what is sent there."""
@@ -50,6 +54,7 @@ class Journal:
         "_records",
         "_required_offset",
         "_waiting",
+        "_waiting_bytes",
         "_waiting_now",
         "_written",
     )
@@ -73,6 +78,8 @@ class Journal:
         """By the high watermark that they wait for."""
         self._waiting_now: list[Waiting] = []
         """For what this turn writes."""
+        self._waiting_bytes = 0
+        """Of the answers in both."""
         self._required_offset = log.end_offset()
         self._high_watermark = log.high_watermark()
 
@@ -111,11 +118,17 @@ class Journal:
         return bool(self._records) or self._required_offset > self._high_watermark
 
     def answer(self, stream_id: int, answer: GroupAnswer) -> None:
-        """Say so when everything written so far is committed: now, if it is."""
-        if self._records or self._required_offset > self._high_watermark:
-            self._waiting_list().append((stream_id, answer))
-        else:
+        """Say so when everything written so far is committed: now, if it is.
+
+        COORDINATOR_NOT_AVAILABLE, what was asked may be done, when too much waits for that already.
+        """
+        if not (self._records or self._required_offset > self._high_watermark):
             self._answers.append((stream_id, answer))
+        elif self._waiting_bytes >= WAITING_BYTES_MAX:
+            self._answers.append((stream_id, GroupAnswer(answer.request_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+        else:
+            self._waiting_bytes += _WAITING_OVERHEAD_BYTES + len(answer.body)
+            self._waiting_list().append((stream_id, answer))
 
     def defer(self, deferred: Deferred) -> None:
         """Do this when everything written so far is committed: now, if it is."""
@@ -157,6 +170,7 @@ class Journal:
                 if isinstance(each, Deferred):
                     each.committed()
                 else:
+                    self._waiting_bytes -= _WAITING_OVERHEAD_BYTES + len(each[1].body)
                     self._answers.append(each)
 
     def lose(self) -> None:
@@ -164,6 +178,7 @@ class Journal:
         lost = [each for _, several in self._waiting for each in several] + self._waiting_now
         self._waiting.clear()
         self._waiting_now = []
+        self._waiting_bytes = 0
         self._records, self._bytes = [], BATCH_OVERHEAD_BYTES
         for each in lost:
             if isinstance(each, Deferred):
