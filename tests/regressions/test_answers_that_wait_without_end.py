@@ -1,7 +1,7 @@
 """A leader of `__consumer_offsets` whose follower is gone, and no controller that takes it out of the ISR: appends are
-taken, and nothing is committed. A consumer that fetches its offsets is to wait for that, gives up after a while and asks
-again. Each of these answers was kept for the day when the watermark moves, by everybody who asked, for as long as it
-lasted.
+taken, and nothing is committed. A consumer that fetches its offsets is to wait for that, gives up after a while and
+asks again. Each of these answers was kept for the day when the watermark moves, by everybody who asked, for as long as
+it lasted.
 
 What waits has an end now. Beyond it COORDINATOR_NOT_AVAILABLE is said at once: what was asked may be done, ask again.
 """
