@@ -23,6 +23,7 @@ from barnabas.ports.compression import Codecs
 from bench.control.backlog import FIRST_STREAM_ID, BacklogSource
 from bench.control.recording import EpochKey, Event, Recording, epochs_of
 from services.logstore.core.config import LogstoreConfig
+from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.outbox import Outgoing
 from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
@@ -54,8 +55,9 @@ class Separate(LogstoreCore):
         directories: Sequence[LogDirectory],
         loaded: Sequence[OpenedPartition],
         codecs: Codecs,
+        make_member_id: MakeMemberId,
     ) -> None:
-        super().__init__(config, directories, loaded, codecs)
+        super().__init__(config, directories, loaded, codecs, make_member_id)
         self._unanswered: dict[tuple[int, int], list[EpochKey]] = {}
         self._backlog = BacklogSource(self.backlog_path)
 
@@ -105,9 +107,10 @@ class OneQueue(Separate):
         directories: Sequence[LogDirectory],
         loaded: Sequence[OpenedPartition],
         codecs: Codecs,
+        make_member_id: MakeMemberId,
     ) -> None:
         unbounded = replace(config, queued_requests_max=_UNLIMITED, queued_request_bytes_max=_UNLIMITED)
-        super().__init__(unbounded, directories, loaded, codecs)
+        super().__init__(unbounded, directories, loaded, codecs, make_member_id)
         self._places = config.queued_requests_max
         self._step_requests_max = config.step_requests_max
         self._door: deque[_Data | _Command] = deque()

@@ -13,7 +13,8 @@ import click
 from barnabas.cli.processes import raise_open_files_limit
 from bench.apache_kafka import LIBS
 from bench.comparison import PAIRS_MIN_TO_SAVE
-from bench.groups.measurements import GROUPS, Comparison, commits, heartbeats, rebalances
+from bench.groups.heartbeats import GROUPS, heartbeats
+from bench.groups.measurements import Comparison, commits, rebalances
 from bench.groups.members import TOPIC
 from bench.groups.report import GroupsRun, save, table
 from bench.groups.swarm import Swarm
@@ -105,7 +106,7 @@ def _measure(
             case "rebalance":
                 return rebalances(swarm, ours, theirs, pairs, rounds, click.echo)
             case "heartbeats":
-                return [heartbeats(swarm, ours, theirs, groups, pairs, heartbeat_seconds, click.echo)]
+                return [heartbeats(ours, theirs, groups, pairs, heartbeat_seconds, click.echo)]
             case _:
                 return [
                     commits(swarm, ours, theirs, partitions, pairs, seconds, click.echo) for partitions in _PARTITIONS

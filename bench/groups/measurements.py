@@ -14,23 +14,19 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bench.accounting import cpu_seconds
-from bench.groups.members import SESSION_TIMEOUT_MS, Committer, Group, Member, coordinators_of
+from bench.groups.members import Committer, Group, Member, coordinators_of
 from bench.groups.swarm import Swarm
 from bench.sides import Side
 
 MEMBERS = 100
 HEARTBEAT_SECONDS = 3.0
 """`heartbeat.interval.ms` of Kafka's clients."""
-GROUPS, MEMBERS_EACH = 1000, 10
 COMMITTERS = 50
 
-_FORM_SECONDS_MAX = 240.0
+FORM_SECONDS_MAX = 240.0
 _REBALANCE_SECONDS_MAX = 60.0
-_FORMED_AT_ONCE = 50
-"""Groups whose members join at the same time, so that making them is no flood of its own."""
-_SETTLE_SECONDS = 0.2
+SETTLE_SECONDS = 0.2
 """What a broker puts off (flushing answers, compiling) is part of its cost."""
-_SILENCE_SECONDS_MAX = SESSION_TIMEOUT_MS / 1000 / 2
 
 
 Say = Callable[[str], None]
@@ -84,7 +80,7 @@ class Meter:
         """Seconds that it took; CPU seconds of the side, and of this process."""
         seconds = time.perf_counter() - self._began
         own = time.process_time() - self._own
-        time.sleep(_SETTLE_SECONDS)
+        time.sleep(SETTLE_SECONDS)
         return seconds, cpu_seconds(self._side.sessions) - self._cpu, own
 
 
@@ -124,7 +120,7 @@ class RebalancedGroup:
         self._newcomer = Member(swarm, swarm.connect(address), self._group)
         for member in self._members:
             member.join()
-        swarm.run(lambda: self._group.is_whole_after(-1), _FORM_SECONDS_MAX)
+        swarm.run(lambda: self._group.is_whole_after(-1), FORM_SECONDS_MAX)
         self._beats = Beats(swarm, self._members)
 
     def rounds(self, count: int, newcomer_joins: bool, every_3_seconds: bool) -> Sample:
@@ -212,83 +208,6 @@ def rebalances(swarm: Swarm, ours: Side, theirs: Side, pairs: int, rounds: int, 
     return results
 
 
-# --- heartbeats -------------------------------------------------------------------------------------------------------
-
-
-class BeatingGroups:
-    """A thousand groups of ten on one side."""
-
-    def __init__(self, swarm: Swarm, side: Side, groups: int) -> None:
-        self._swarm = swarm
-        self._side = side
-        named = [Group(f"bench-heartbeats-{number}") for number in range(groups)]
-        addresses = coordinators_of(side.bootstrap, [group.group_id for group in named])
-        self._members: list[Member] = []
-        for begin in range(0, groups, _FORMED_AT_ONCE):
-            formed = named[begin : begin + _FORMED_AT_ONCE]
-            for group in formed:
-                for _ in range(MEMBERS_EACH):
-                    member = Member(swarm, swarm.connect(addresses[group.group_id]), group)
-                    self._members.append(member)
-                    member.join()
-            swarm.run_for(_SETTLE_SECONDS)
-        swarm.run(lambda: all(group.is_whole_after(-1) for group in named), _FORM_SECONDS_MAX)
-        random.Random(1).shuffle(self._members)
-        self._beats = Beats(swarm, self._members)
-
-    def sample(self, seconds: float, idle: Side) -> tuple[Sample, float, float]:
-        """The sample; what `idle` used of a core in that time, and this process, in percent."""
-        self._beats.begin()
-        self._swarm.run_for(HEARTBEAT_SECONDS)
-        for member in self._members:
-            member.heartbeats = 0
-            member.heartbeat_seconds.clear()
-        idle_meter, meter = Meter(idle), Meter(self._side)
-        self._swarm.run_for(seconds)
-        taken, cpu, own = meter.stop()
-        _, idle_cpu, _ = idle_meter.stop()
-        self._beats.end()
-        self._swarm.run_for(_SETTLE_SECONDS)
-        answered = sum(member.heartbeats for member in self._members)
-        times = sorted(each for member in self._members for each in member.heartbeat_seconds)
-        assert all(member.is_stable for member in self._members), "nobody was told of a rebalance"
-        sample = Sample(cpu / taken * 100, cpu / answered * 1e6, answered, taken, times[len(times) * 99 // 100] * 1e3)
-        return sample, idle_cpu / taken * 100, own / taken * 100
-
-
-def heartbeats(swarm: Swarm, ours: Side, theirs: Side, groups: int, pairs: int, seconds: float, say: Say) -> Comparison:
-    assert seconds + HEARTBEAT_SECONDS < _SILENCE_SECONDS_MAX, "the other side's members may not be silent for longer"
-    comparison = Comparison(
-        "heartbeats",
-        f"{groups:,} groups × {MEMBERS_EACH} members, a heartbeat every 3 s: CPU in percent of one core",
-        "%",
-        "≤ 10 %",
-        "heartbeat",
-    )
-    sides = (ours, theirs)
-    beating = [_formed(BeatingGroups, swarm, side, groups, say) for side in sides]
-    idle_percent: list[list[float]] = [[], []]
-
-    def sample(index: int) -> Sample:
-        taken, idle, own = beating[index].sample(seconds, sides[1 - index])
-        idle_percent[1 - index].append(idle)
-        comparison.client_percent = max(comparison.client_percent, own)
-        return taken
-
-    in_turn(comparison, pairs, lambda: sample(0), lambda: sample(1), say)
-    for samples, idles in zip((comparison.ours, comparison.theirs), idle_percent, strict=True):
-        for each in samples:
-            each.idle_percent = statistics.median(idles)
-    return comparison
-
-
-def _formed(make: type[BeatingGroups], swarm: Swarm, side: Side, groups: int, say: Say) -> BeatingGroups:
-    began = time.perf_counter()
-    formed = make(swarm, side, groups)
-    say(f"  {side.name}: {groups:,} groups formed in {time.perf_counter() - began:.1f} s")
-    return formed
-
-
 # --- commits ----------------------------------------------------------------------------------------------------------
 
 
@@ -304,7 +223,7 @@ class CommittingGroups:
         members = [Member(swarm, connection, group) for connection, group in zip(connections, groups, strict=True)]
         for member in members:
             member.join()
-        swarm.run(lambda: all(group.is_whole_after(-1) for group in groups), _FORM_SECONDS_MAX)
+        swarm.run(lambda: all(group.is_whole_after(-1) for group in groups), FORM_SECONDS_MAX)
         self._committers = [Committer(*each, partitions) for each in zip(connections, groups, members, strict=True)]
 
     def sample(self, seconds: float) -> Sample:

@@ -23,7 +23,7 @@ from barnabas.wire.api_keys import ApiKey
 if TYPE_CHECKING:
     from services.gateway.core.logstores import Logstores
 
-HEARTBEAT_GATHER_MS: Final = 50
+HEARTBEAT_GATHER_MS: Final = 10
 CALL_GATHER_MS: Final = 3
 GATHER_CALLS_MAX: Final = 32
 """As many as a logstore takes in one step."""
