@@ -11,12 +11,12 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.control import Control
 from services.logstore.core.partition import LeadershipChange, Partition
 from tests.sim.faults import Fault
-from tests.sim.mutants.planting import LATE_WORDS, LEADERS, SMALL, TWO_CONTROLLERS, Mutants, replace_in
+from tests.sim.mutants.planting import LATE_LEADERS, LATE_WORDS, LEADERS, SMALL, Mutants, replace_in
 
 CONTROL = Mutants("control")
 
 
-@CONTROL.breaks("11", TWO_CONTROLLERS)
+@CONTROL.breaks("11", LATE_LEADERS)
 def stale_controller_epoch_is_accepted() -> None:
     original = Control._begin
 

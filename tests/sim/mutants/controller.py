@@ -18,7 +18,16 @@ from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.partition_alteration import alter_partition
 from services.controller.core.partition_changes import Liveness, TopicRules
 from services.controller.core.writes import Write
-from tests.sim.mutants.planting import CONTROLLERS, DISKS, LEADERS, SMALL, TWO_CONTROLLERS, Mutants, replace_in
+from tests.sim.mutants.planting import (
+    CONTROLLERS,
+    DISKS,
+    LATE_LEADERS,
+    LEADERS,
+    SMALL,
+    TWO_CONTROLLERS,
+    Mutants,
+    replace_in,
+)
 
 CONTROLLER = Mutants("controller")
 
@@ -154,7 +163,7 @@ def eligible_replicas_are_never_forgotten() -> None:
     replace_in(partition_changes, "_with_members", with_members)
 
 
-@CONTROLLER.breaks("5", TWO_CONTROLLERS + LEADERS)
+@CONTROLLER.breaks("5", LATE_LEADERS)
 def isr_of_an_older_leader_epoch_is_accepted() -> None:
     original = alter_partition
 

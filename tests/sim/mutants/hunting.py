@@ -13,7 +13,7 @@ import pytest
 from tests.sim.mutants import MUTANTS
 from tests.sim.run import Options, simulate
 
-SEEDS_MAX = 200
+SEEDS_MAX = 400
 CPU_S_MAX = 240.0
 
 

@@ -70,6 +70,8 @@ TWO_CONTROLLERS = [
 ]
 # What was said on one connection arrives after what was said later on another one.
 LATE_WORDS = [Fault.JITTER, Fault.PAUSE, Fault.SLOW_DISK]
+# And who says it does not lead any more when it is heard.
+LATE_LEADERS = [*LATE_WORDS, Fault.ISOLATE, Fault.CUT_ONE_WAY, Fault.LEASE_ENDS_EARLY]
 
 
 @dataclass(slots=True, frozen=True)
