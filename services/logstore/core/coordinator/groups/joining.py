@@ -216,10 +216,9 @@ class Joining:
     def _take_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
         """A static member comes back to a stable group, and nothing changes but its member id: no rebalance."""
         record = store_record(group, self._clock.wall_ms)
-        if not self._journal.fits(record):
+        if not self._journal.write_if_fits(record):
             self._rebalancing.rebalance_or_complete(group)
             return
-        self._journal.write(record)
         self._journal.defer(Deferred(partial(self._taken_over, group, member, version, old_leader_id)))
 
     def _taken_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:

@@ -50,7 +50,6 @@ class Journal:
         "_high_watermark",
         "_leader_epoch",
         "_log",
-        "_record_bytes_max",
         "_records",
         "_required_offset",
         "_waiting",
@@ -72,8 +71,6 @@ class Journal:
         self._written = written
         self._records: list[Record] = []
         self._bytes = BATCH_OVERHEAD_BYTES
-        self._record_bytes_max = 0
-        """In this turn, once something has been written."""
         self._waiting: deque[tuple[int, list[Waiting]]] = deque()
         """By the high watermark that they wait for."""
         self._waiting_now: list[Waiting] = []
@@ -87,20 +84,14 @@ class Journal:
         """Whether anything can be written in this turn."""
         return self._log.check_append(self._leader_epoch)
 
-    def fits(self, record: Record) -> bool:
-        """Whether a record is small enough for a batch of its own."""
-        return BATCH_OVERHEAD_BYTES + _size_of(record) <= self._log.batch_bytes_max()
-
     def write(self, record: Record) -> None:
-        """Write what `check` allows and what `fits`."""
+        """Write what `check` allows, and what is small: a tombstone."""
         self._write(record, _size_of(record))
 
     def write_if_fits(self, record: Record) -> bool:
-        """Write what `check` allows, unless it does not fit: False."""
+        """Write what `check` allows; False, and nothing is written, when it is too large for a batch of its own."""
         size = _size_of(record)
-        if not self._records:
-            self._record_bytes_max = self._log.batch_bytes_max() - BATCH_OVERHEAD_BYTES
-        if size > self._record_bytes_max:
+        if BATCH_OVERHEAD_BYTES + size > self._log.batch_bytes_max():
             return False
         self._write(record, size)
         return True
@@ -108,7 +99,6 @@ class Journal:
     def _write(self, record: Record, size: int) -> None:
         if not self._records:
             self._written[self] = None
-            self._record_bytes_max = self._log.batch_bytes_max() - BATCH_OVERHEAD_BYTES
         self._records.append(record)
         self._bytes += size
 

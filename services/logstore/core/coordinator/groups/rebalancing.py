@@ -148,9 +148,8 @@ class Rebalancing:
 
     def _store_if_possible(self, group: Group) -> None:
         """An empty generation that is not stored is none that anybody could miss: an older one would time out again."""
-        record = store_record(group, self._clock.wall_ms)
-        if not self._journal.check() and self._journal.fits(record):
-            self._journal.write(record)
+        if not self._journal.check():
+            self._journal.write_if_fits(store_record(group, self._clock.wall_ms))
 
     # --- the sync phase -----------------------------------------------------------------------------------------------
 
@@ -183,12 +182,11 @@ class Rebalancing:
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         record = store_record(group, self._clock.wall_ms, assignments)
         error = self._journal.check()
-        if error or not self._journal.fits(record):
+        if error or not self._journal.write_if_fits(record):
             self._fail_syncs(group, told_error(error or ErrorCode.RECORD_LIST_TOO_LARGE))
             self.rebalance_or_complete(group)
             return
         group.assigned_generation = generation_id
-        self._journal.write(record)
         self._journal.defer(Deferred(partial(self._assigned, group, generation_id, assignments)))
 
     def _assigned(self, group: Group, generation_id: int, assignments: dict[str, bytes]) -> None:
