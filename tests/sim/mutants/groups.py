@@ -223,7 +223,7 @@ def tombstones_are_not_read() -> None:
 # --- waiting ---------------------------------------------------------------------------------------------------------
 
 
-@GROUPS.breaks_for("8", "tests/unit/purgatory/test_purgatory.py::test_another_epoch_of_the_coordinator_ends_the_wait")
+@GROUPS.breaks_for("8", "tests/unit/purgatory/test_group_waits.py::test_another_epoch_of_the_coordinator_ends_the_wait")
 def waits_outlive_their_coordinator() -> None:
     """A pod goes by the steps of whoever coordinates, under whatever epoch. Gateways look at the epoch themselves."""
 
