@@ -25,7 +25,7 @@ def test_one_queue_is_measured_without_and_with_a_backlog(tmp_path: Path) -> Non
         for change in point.changes:
             assert 0 <= change.arrived <= change.applied <= change.acknowledged
     empty, full = points
-    # The measurement's own parked producers may be seen waiting on a slow machine: that is not a backlog, but it isn't zero.
+    # The measurement's own parked producers may be seen waiting on a slow machine: no backlog, but not zero either.
     waiting_without, waiting_behind = (
         median(change.requests_waiting for change in point.changes) for point in (empty, full)
     )
