@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class OperationsStub:
-    """Missing associated documentation comment in .proto file."""
+    """--- what there is ------------------------------------------------------------------------------------------------
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -54,6 +55,46 @@ class OperationsStub:
                 request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeTopicRequest.SerializeToString,
                 response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeTopicResponse.FromString,
                 _registered_method=True)
+        self.ListPartitions = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/ListPartitions',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListPartitionsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListPartitionsResponse.FromString,
+                _registered_method=True)
+        self.ListGroups = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/ListGroups',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListGroupsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListGroupsResponse.FromString,
+                _registered_method=True)
+        self.DescribeGroup = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/DescribeGroup',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeGroupRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeGroupResponse.FromString,
+                _registered_method=True)
+        self.ListReassignments = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/ListReassignments',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListReassignmentsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.DescribeControllerHistory = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/DescribeControllerHistory',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeControllerHistoryRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeControllerHistoryResponse.FromString,
+                _registered_method=True)
+        self.DescribeConfigs = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/DescribeConfigs',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeConfigsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeConfigsResponse.FromString,
+                _registered_method=True)
+        self.ListDrains = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/ListDrains',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListDrainsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListDrainsResponse.FromString,
+                _registered_method=True)
+        self.WatchEvents = channel.unary_stream(
+                '/barnabas.controller.v1.Operations/WatchEvents',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.WatchEventsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.WatchEventsResponse.FromString,
+                _registered_method=True)
         self.CreateTopic = channel.unary_unary(
                 '/barnabas.controller.v1.Operations/CreateTopic',
                 request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.CreateTopicRequest.SerializeToString,
@@ -69,49 +110,256 @@ class OperationsStub:
                 request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicRequest.SerializeToString,
                 response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicResponse.FromString,
                 _registered_method=True)
+        self.AlterBrokerConfigs = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/AlterBrokerConfigs',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterBrokerConfigsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterBrokerConfigsResponse.FromString,
+                _registered_method=True)
+        self.RunElection = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/RunElection',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.RunElectionRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.RunElectionResponse.FromString,
+                _registered_method=True)
+        self.Reassign = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/Reassign',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReassignRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReassignResponse.FromString,
+                _registered_method=True)
+        self.CancelReassignments = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/CancelReassignments',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.CancelReassignmentsRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.CancelReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.RemoveThrottles = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/RemoveThrottles',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveThrottlesRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveThrottlesResponse.FromString,
+                _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/DrainNode',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
+        self.ReturnNode = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/ReturnNode',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReturnNodeRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReturnNodeResponse.FromString,
+                _registered_method=True)
+        self.RemoveNode = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/RemoveNode',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveNodeRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveNodeResponse.FromString,
+                _registered_method=True)
+        self.PauseBalance = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/PauseBalance',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.PauseBalanceRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.PauseBalanceResponse.FromString,
+                _registered_method=True)
+        self.ResumeBalance = channel.unary_unary(
+                '/barnabas.controller.v1.Operations/ResumeBalance',
+                request_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ResumeBalanceRequest.SerializeToString,
+                response_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ResumeBalanceResponse.FromString,
+                _registered_method=True)
 
 
 class OperationsServicer:
-    """Missing associated documentation comment in .proto file."""
+    """--- what there is ------------------------------------------------------------------------------------------------
+    """
 
     def DescribeCluster(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The cluster in short, every node, and every problem in a line each.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNodes(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All nodes that are known, dead or alive. NOT_FOUND: none is of that role and id.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTopics(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Topics by name. INVALID_ARGUMENT: the page size or token.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeTopic(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One topic with all of its partitions. NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPartitions(self, request, context):
+        """Partitions, by topic and number; the filters that are given all have to hold. So one call says what is under-replicated
+        (conditions: UNDER_REPLICATED) or which partitions a node leads (leader: 2). NOT_FOUND: the topic or node of a filter.
+        INVALID_ARGUMENT: the page size or token.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListGroups(self, request, context):
+        """Groups by id, as their coordinators know them. Who did not answer in time is named in `unanswered`, and its groups are
+        not in the list. UNAVAILABLE: nobody answered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeGroup(self, request, context):
+        """One group: members, committed offsets, and how far each is behind the end of the log. Where a log end could not be asked
+        for, the lag is -1 and `unanswered` names who did not answer. NOT_FOUND: no such group. UNAVAILABLE: no coordinator.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReassignments(self, request, context):
+        """Partitions on their way to other replicas, and how far they have come. Logstores that did not answer are named in
+        `unanswered`; the bytes of theirs are -1.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeControllerHistory(self, request, context):
+        """Who was the active controller, since when: the last hundred terms, the present one last.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeConfigs(self, request, context):
+        """The configuration in force of a topic or of a logstore, and where each value comes from: asked of a logstore, so it is
+        what is really in force there. NOT_FOUND: the topic or logstore. UNAVAILABLE: that logstore is down.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDrains(self, request, context):
+        """Nodes that are drained or on the way to it, with what is left to do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchEvents(self, request, context):
+        """What happens, as it happens. The first response has no events: its revision is where the watch begins. A response with
+        none says every ten seconds that there is nothing new. After a status of UNAVAILABLE or FAILED_PRECONDITION a watch goes
+        on at the active controller from the last revision it was told. OUT_OF_RANGE: the events after `from_revision` are not
+        kept any more (the last 20,000 are); describe, then watch from now. RESOURCE_EXHAUSTED: the watcher fell so far behind
+        that events it was to be told are gone; or there are 100 watchers already.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateTopic(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """--- what can be changed ------------------------------------------------------------------------------------------
+
+        INVALID_ARGUMENT: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_REPLICATION_FACTOR, INVALID_CONFIG, …
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTopic(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """NOT_FOUND.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterTopic(self, request, context):
-        """Configs first, then partitions; a refusal of one leaves what was done before it.
+        """Configs first, then partitions; a refusal of one leaves what was done before it. NOT_FOUND; INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterBrokerConfigs(self, request, context):
+        """Configs that brokers may change while they run (KIP-226), of one logstore or of all. NOT_FOUND; INVALID_ARGUMENT:
+        INVALID_REQUEST, INVALID_CONFIG.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunElection(self, request, context):
+        """A result per partition; with ALL those that need no election are not told. NOT_FOUND: a topic or partition that is
+        named. INVALID_ARGUMENT: unclean elections of all partitions (name what may lose records).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Reassign(self, request, context):
+        """Begin to move partitions to other replicas (KIP-455); done when ListReassignments does not have them any more. All or
+        nothing is refused: NOT_FOUND: a topic or partition; INVALID_ARGUMENT: replicas that can't be.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelReassignments(self, request, context):
+        """Back to the replicas of before. NOT_FOUND: a topic or partition that is named; FAILED_PRECONDITION: it does not move.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveThrottles(self, request, context):
+        """Take away every throttle of replication, of brokers and topics, that Reassign or Kafka's tools have set.
+        FAILED_PRECONDITION: partitions still move.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainNode(self, request, context):
+        """Take a logstore out of service before maintenance or before it goes: its partitions get other leaders, and with
+        `move_replicas` other replicas; it gets no leaders and no new replicas until it is returned. Written down in etcd: another
+        controller goes on with it. Answered when it is begun; ListDrains tells how far it has come. Draining once more with
+        another `move_replicas` changes that. NOT_FOUND: no such logstore. FAILED_PRECONDITION: partitions, named, would be
+        left without a leader, below min.insync.replicas, or without a place; nothing is begun then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReturnNode(self, request, context):
+        """Undo it: the node may lead and take replicas again, and gets back the partitions that it is preferred for, as far as it
+        is in sync. Moves of replicas off it that are under way are called off; those that are done stay. NOT_FOUND: no such
+        logstore, or it is not drained.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveNode(self, request, context):
+        """Forget a logstore that is gone for good. NOT_FOUND. FAILED_PRECONDITION: it is alive, or partitions, named, have a
+        replica there still (drain it with `move_replicas` first).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseBalance(self, request, context):
+        """No preferred leader is elected by itself any more (auto.leader.rebalance.enable), until ResumeBalance. Written down in
+        etcd. Pausing twice does no harm.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeBalance(self, request, context):
+        """The next look at the leaders is due at once. Resuming what is not paused does no harm.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,6 +388,46 @@ def add_OperationsServicer_to_server(servicer, server):
                     request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeTopicRequest.FromString,
                     response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeTopicResponse.SerializeToString,
             ),
+            'ListPartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPartitions,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListPartitionsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListPartitionsResponse.SerializeToString,
+            ),
+            'ListGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGroups,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListGroupsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListGroupsResponse.SerializeToString,
+            ),
+            'DescribeGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeGroup,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeGroupRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeGroupResponse.SerializeToString,
+            ),
+            'ListReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReassignments,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListReassignmentsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListReassignmentsResponse.SerializeToString,
+            ),
+            'DescribeControllerHistory': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeControllerHistory,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeControllerHistoryRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeControllerHistoryResponse.SerializeToString,
+            ),
+            'DescribeConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeConfigs,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeConfigsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DescribeConfigsResponse.SerializeToString,
+            ),
+            'ListDrains': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDrains,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListDrainsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ListDrainsResponse.SerializeToString,
+            ),
+            'WatchEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchEvents,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.WatchEventsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.WatchEventsResponse.SerializeToString,
+            ),
             'CreateTopic': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateTopic,
                     request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.CreateTopicRequest.FromString,
@@ -155,6 +443,56 @@ def add_OperationsServicer_to_server(servicer, server):
                     request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicRequest.FromString,
                     response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicResponse.SerializeToString,
             ),
+            'AlterBrokerConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterBrokerConfigs,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterBrokerConfigsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.AlterBrokerConfigsResponse.SerializeToString,
+            ),
+            'RunElection': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunElection,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.RunElectionRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.RunElectionResponse.SerializeToString,
+            ),
+            'Reassign': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reassign,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReassignRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReassignResponse.SerializeToString,
+            ),
+            'CancelReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelReassignments,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.CancelReassignmentsRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.CancelReassignmentsResponse.SerializeToString,
+            ),
+            'RemoveThrottles': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveThrottles,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveThrottlesRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveThrottlesResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.DrainNodeRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.DrainNodeResponse.SerializeToString,
+            ),
+            'ReturnNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReturnNode,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReturnNodeRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ReturnNodeResponse.SerializeToString,
+            ),
+            'RemoveNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveNode,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveNodeRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.RemoveNodeResponse.SerializeToString,
+            ),
+            'PauseBalance': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseBalance,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.PauseBalanceRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.PauseBalanceResponse.SerializeToString,
+            ),
+            'ResumeBalance': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeBalance,
+                    request_deserializer=protos_dot_controller_dot_v1_dot_operations__pb2.ResumeBalanceRequest.FromString,
+                    response_serializer=protos_dot_controller_dot_v1_dot_operations__pb2.ResumeBalanceResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'barnabas.controller.v1.Operations', rpc_method_handlers)
@@ -164,7 +502,8 @@ def add_OperationsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Operations:
-    """Missing associated documentation comment in .proto file."""
+    """--- what there is ------------------------------------------------------------------------------------------------
+    """
 
     @staticmethod
     def DescribeCluster(request,
@@ -275,6 +614,222 @@ class Operations:
             _registered_method=True)
 
     @staticmethod
+    def ListPartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/ListPartitions',
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListPartitionsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListPartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/ListGroups',
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListGroupsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListGroupsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/DescribeGroup',
+            protos_dot_controller_dot_v1_dot_operations__pb2.DescribeGroupRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.DescribeGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/ListReassignments',
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListReassignmentsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeControllerHistory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/DescribeControllerHistory',
+            protos_dot_controller_dot_v1_dot_operations__pb2.DescribeControllerHistoryRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.DescribeControllerHistoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/DescribeConfigs',
+            protos_dot_controller_dot_v1_dot_operations__pb2.DescribeConfigsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.DescribeConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDrains(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/ListDrains',
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListDrainsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.ListDrainsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/WatchEvents',
+            protos_dot_controller_dot_v1_dot_operations__pb2.WatchEventsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.WatchEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def CreateTopic(request,
             target,
             options=(),
@@ -345,6 +900,276 @@ class Operations:
             '/barnabas.controller.v1.Operations/AlterTopic',
             protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicRequest.SerializeToString,
             protos_dot_controller_dot_v1_dot_operations__pb2.AlterTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterBrokerConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/AlterBrokerConfigs',
+            protos_dot_controller_dot_v1_dot_operations__pb2.AlterBrokerConfigsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.AlterBrokerConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunElection(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/RunElection',
+            protos_dot_controller_dot_v1_dot_operations__pb2.RunElectionRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.RunElectionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Reassign(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/Reassign',
+            protos_dot_controller_dot_v1_dot_operations__pb2.ReassignRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.ReassignResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/CancelReassignments',
+            protos_dot_controller_dot_v1_dot_operations__pb2.CancelReassignmentsRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.CancelReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveThrottles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/RemoveThrottles',
+            protos_dot_controller_dot_v1_dot_operations__pb2.RemoveThrottlesRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.RemoveThrottlesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/DrainNode',
+            protos_dot_controller_dot_v1_dot_operations__pb2.DrainNodeRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.DrainNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReturnNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/ReturnNode',
+            protos_dot_controller_dot_v1_dot_operations__pb2.ReturnNodeRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.ReturnNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/RemoveNode',
+            protos_dot_controller_dot_v1_dot_operations__pb2.RemoveNodeRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.RemoveNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseBalance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/PauseBalance',
+            protos_dot_controller_dot_v1_dot_operations__pb2.PauseBalanceRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.PauseBalanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeBalance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/barnabas.controller.v1.Operations/ResumeBalance',
+            protos_dot_controller_dot_v1_dot_operations__pb2.ResumeBalanceRequest.SerializeToString,
+            protos_dot_controller_dot_v1_dot_operations__pb2.ResumeBalanceResponse.FromString,
             options,
             channel_credentials,
             insecure,
