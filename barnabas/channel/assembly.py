@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from barnabas.channel.messages import Buffer, ReadPartitionResult, ReadPiece, ReadResult
+from barnabas.channel.messages import Buffer, ReadPartitionResult, ReadPiece
 from barnabas.channel.packing_primitives import MalformedMessage
 
 # About what a partition's result takes beside its records.
 _PARTITION_OVERHEAD_BYTES: Final = 64
+
+
+@dataclass(slots=True)
+class ReadResult:
+    """A whole read: one result per partition asked, in order."""
+
+    request_id: int
+    partitions: list[ReadPartitionResult]
 
 
 def split_read_result(result: ReadResult, piece_bytes_max: int = 1 << 20) -> Iterator[ReadPiece]:

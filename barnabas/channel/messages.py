@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from barnabas.channel.timing import Timed, Times
+
 Buffer = bytes | bytearray | memoryview
 
 # --- gateway → logstore, stream Exchange -----------------------------------------------------------------------------
@@ -120,6 +122,7 @@ class ExchangeRequest:
     appends: list[Append] = field(default_factory=list)
     offset_queries: list[OffsetQuery] = field(default_factory=list)
     state_queries: list[StateQuery] = field(default_factory=list)
+    timed: list[Timed] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -132,6 +135,7 @@ class ExchangeResponse:
     append_results: list[AppendResult] = field(default_factory=list)
     offset_answers: list[OffsetAnswer] = field(default_factory=list)
     state_answers: list[StateAnswer] = field(default_factory=list)
+    times: list[Times] = field(default_factory=list)
 
 
 # --- gateway → logstore, stream Read ---------------------------------------------------------------------------------
@@ -182,6 +186,7 @@ class ReadRequest:
     heartbeat: int = 0
     reads: list[Read] = field(default_factory=list)
     cancels: list[int] = field(default_factory=list)
+    timed: list[Timed] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -190,14 +195,7 @@ class ReadResponse:
     heartbeat: int = 0
     credit: Credit | None = None
     pieces: list[ReadPiece] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class ReadResult:
-    """A whole read, put together from its pieces: one result per partition asked, in order. Not a message."""
-
-    request_id: int
-    partitions: list[ReadPartitionResult]
+    times: list[Times] = field(default_factory=list)
 
 
 # --- purgatory → logstore, stream Watch ------------------------------------------------------------------------------
@@ -277,6 +275,7 @@ class CoordinateRequest:
     heartbeat: int = 0
     calls: list[GroupCall] = field(default_factory=list)
     collects: list[GroupCollect] = field(default_factory=list)
+    timed: list[Timed] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -303,6 +302,7 @@ class CoordinateResponse:
     heartbeat: int = 0
     credit: Credit | None = None
     answers: list[GroupAnswer] = field(default_factory=list)
+    times: list[Times] = field(default_factory=list)
 
 
 # --- follower → leader, stream Replicate -----------------------------------------------------------------------------
@@ -442,6 +442,7 @@ class ParkRequest:
     fetches: list[ParkFetch] = field(default_factory=list)
     cancels: list[int] = field(default_factory=list)
     groups: list[ParkGroup] = field(default_factory=list)
+    traced: list[Timed] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ from barnabas.channel.packing_primitives import (
     truncated,
     uint_field,
 )
+from barnabas.channel.packing_timing import pack_timed, pack_times, scan_timed, scan_times
 
 
 def pack_coordinate_request(message: CoordinateRequest) -> bytes:
@@ -61,6 +62,8 @@ def pack_coordinate_request(message: CoordinateRequest) -> bytes:
             + sint_field(b"\x40", collect.generation_id)
         )
         parts.append(message_field(b"\x22", body))
+    if message.timed:
+        parts.append(pack_timed(b"\x2a", message.timed))
     return b"".join(parts)
 
 
@@ -83,6 +86,9 @@ def _scan_coordinate_request(data: bytes, view: memoryview, position: int, end: 
             position += value
         elif tag == 0x22:
             message.collects.append(_scan_group_collect(data, position, position + value))
+            position += value
+        elif tag == 0x2A:
+            message.timed.append(scan_timed(data, position, position + value))
             position += value
         elif tag == 0x10:
             message.heartbeat = value
@@ -182,6 +188,8 @@ def pack_coordinate_response(message: CoordinateResponse) -> bytes:
         if answer.wait is not None:
             body += _pack_group_wait(b"\x22", answer.wait)
         parts.append(message_field(b"\x22", body))
+    if message.times:
+        parts.append(pack_times(b"\x2a", message.times))
     return b"".join(parts)
 
 
@@ -216,6 +224,9 @@ def _scan_coordinate_response(data: bytes, view: memoryview, position: int, end:
             position += value
         elif tag == 0x1A:
             message.credit = scan_credit(data, position, position + value, message.credit)
+            position += value
+        elif tag == 0x2A:
+            message.times.append(scan_times(data, position, position + value))
             position += value
         elif tag == 0x10:
             message.heartbeat = value

@@ -22,6 +22,7 @@ from barnabas.channel.packing_primitives import (
     uint_field,
     varint,
 )
+from barnabas.channel.packing_timing import pack_timed, scan_timed
 
 
 def pack_exchange_request(message: ExchangeRequest) -> bytes:
@@ -68,6 +69,8 @@ def pack_exchange_request(message: ExchangeRequest) -> bytes:
                 + uint_field(b"\x18", state_query.partition),
             )
         )
+    if message.timed:
+        parts.append(pack_timed(b"\x32", message.timed))
     return b"".join(parts)
 
 
@@ -94,6 +97,9 @@ def _scan_exchange_request(data: bytes, view: memoryview, position: int, end: in
             position += value
         elif tag == 0x2A:
             message.state_queries.append(_scan_state_query(data, position, position + value))
+            position += value
+        elif tag == 0x32:
+            message.timed.append(scan_timed(data, position, position + value))
             position += value
         elif tag == 0x10:
             message.heartbeat = value

@@ -27,6 +27,7 @@ from barnabas.channel.packing_primitives import (
     truncated,
     uint_field,
 )
+from barnabas.channel.packing_timing import pack_times, scan_times
 
 
 def pack_exchange_response(message: ExchangeResponse) -> bytes:
@@ -73,6 +74,8 @@ def pack_exchange_response(message: ExchangeResponse) -> bytes:
         if state_answer.state is not None:
             body += pack_partition_state(b"\x1a", state_answer.state)
         parts.append(message_field(b"\x32", body))
+    if message.times:
+        parts.append(pack_times(b"\x3a", message.times))
     return b"".join(parts)
 
 
@@ -102,6 +105,9 @@ def _scan_exchange_response(data: bytes, _view: memoryview, position: int, end: 
             position += value
         elif tag == 0x32:
             message.state_answers.append(_scan_state_answer(data, position, position + value))
+            position += value
+        elif tag == 0x3A:
+            message.times.append(scan_times(data, position, position + value))
             position += value
         elif tag == 0x10:
             message.heartbeat = value

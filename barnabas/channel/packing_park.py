@@ -32,6 +32,7 @@ from barnabas.channel.packing_primitives import (
     truncated,
     uint_field,
 )
+from barnabas.channel.packing_timing import pack_timed, scan_timed
 
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}
 
@@ -62,6 +63,8 @@ def pack_park_request(message: ParkRequest) -> bytes:
         parts.append(packed_uints(b"\x2a", message.cancels))
     for group in message.groups:
         parts.append(_pack_park_group(group))
+    if message.traced:
+        parts.append(pack_timed(b"\x3a", message.traced))
     return b"".join(parts)
 
 
@@ -130,6 +133,9 @@ def _scan_park_request(data: bytes, _view: memoryview, position: int, end: int) 
             position += value
         elif tag == 0x28:
             message.cancels.append(value)
+        elif tag == 0x3A:
+            message.traced.append(scan_timed(data, position, position + value))
+            position += value
         elif tag == 0x10:
             message.heartbeat = value
         elif tag == 0x0A:

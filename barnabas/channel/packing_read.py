@@ -33,6 +33,7 @@ from barnabas.channel.packing_primitives import (
     uint_field,
     varint,
 )
+from barnabas.channel.packing_timing import pack_timed, pack_times, scan_timed, scan_times
 
 
 def pack_read_request(message: ReadRequest) -> bytes:
@@ -63,6 +64,8 @@ def pack_read_request(message: ReadRequest) -> bytes:
         parts.append(message_field(b"\x1a", body + b"".join(partitions)))
     if message.cancels:
         parts.append(packed_uints(b"\x22", message.cancels))
+    if message.timed:
+        parts.append(pack_timed(b"\x2a", message.timed))
     return b"".join(parts)
 
 
@@ -85,6 +88,9 @@ def _scan_read_request(data: bytes, _view: memoryview, position: int, end: int) 
             position += value
         elif tag == 0x22:
             message.cancels += scan_varints(data, position, position + value)
+            position += value
+        elif tag == 0x2A:
+            message.timed.append(scan_timed(data, position, position + value))
             position += value
         elif tag == 0x20:
             message.cancels.append(value)
@@ -169,6 +175,8 @@ def pack_read_response(message: ReadResponse) -> bytes:
         parts.append(pack_credit(b"\x1a", message.credit))
     for piece in message.pieces:
         _pack_piece(parts, piece)
+    if message.times:
+        parts.append(pack_times(b"\x2a", message.times))
     return b"".join(parts)
 
 
@@ -223,6 +231,9 @@ def _scan_read_response(data: bytes, view: memoryview, position: int, end: int) 
             value, position = long_varint(data, position, value, tag)
         if tag == 0x22:
             message.pieces.append(_scan_piece(data, view, position, position + value))
+            position += value
+        elif tag == 0x2A:
+            message.times.append(scan_times(data, position, position + value))
             position += value
         elif tag == 0x1A:
             message.credit = scan_credit(data, position, position + value, message.credit)

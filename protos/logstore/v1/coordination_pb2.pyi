@@ -37,6 +37,7 @@ class CoordinateRequest(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     CALLS_FIELD_NUMBER: _builtins.int
     COLLECTS_FIELD_NUMBER: _builtins.int
+    TIMED_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def hello(self) -> _data_pb2.Hello: ...
@@ -44,6 +45,8 @@ class CoordinateRequest(_message.Message):
     def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupCall]: ...
     @_builtins.property
     def collects(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupCollect]: ...
+    @_builtins.property
+    def timed(self) -> _containers.RepeatedCompositeFieldContainer[_data_pb2.Timed]: ...
     def __init__(
         self,
         *,
@@ -51,10 +54,11 @@ class CoordinateRequest(_message.Message):
         heartbeat: _builtins.int = ...,
         calls: _abc.Iterable[Global___GroupCall] | None = ...,
         collects: _abc.Iterable[Global___GroupCollect] | None = ...,
+        timed: _abc.Iterable[_data_pb2.Timed] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "collects", b"collects", "heartbeat", b"heartbeat", "hello", b"hello"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "collects", b"collects", "heartbeat", b"heartbeat", "hello", b"hello", "timed", b"timed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -157,6 +161,7 @@ class CoordinateResponse(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     CREDIT_FIELD_NUMBER: _builtins.int
     ANSWERS_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def welcome(self) -> _data_pb2.Welcome: ...
@@ -164,6 +169,8 @@ class CoordinateResponse(_message.Message):
     def credit(self) -> _data_pb2.Credit: ...
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___GroupAnswer]: ...
+    @_builtins.property
+    def times(self) -> _containers.RepeatedCompositeFieldContainer[_data_pb2.Times]: ...
     def __init__(
         self,
         *,
@@ -171,10 +178,11 @@ class CoordinateResponse(_message.Message):
         heartbeat: _builtins.int = ...,
         credit: _data_pb2.Credit | None = ...,
         answers: _abc.Iterable[Global___GroupAnswer] | None = ...,
+        times: _abc.Iterable[_data_pb2.Times] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "credit", b"credit", "heartbeat", b"heartbeat", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "credit", b"credit", "heartbeat", b"heartbeat", "times", b"times", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/logstore/v1/data.proto\x12\x14\x62\x61rnabas.logstore.v1\")\n\x05Hello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0c\n\x04peer\x18\x02 \x01(\t\"0\n\x07Welcome\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\")\n\x06\x43redit\x12\x10\n\x08requests\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\"\xf3\x01\n\x0f\x45xchangeRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12-\n\x07\x61ppends\x18\x03 \x03(\x0b\x32\x1c.barnabas.logstore.v1.Append\x12\x39\n\x0eoffset_queries\x18\x04 \x03(\x0b\x32!.barnabas.logstore.v1.OffsetQuery\x12\x37\n\rstate_queries\x18\x05 \x03(\x0b\x32 .barnabas.logstore.v1.StateQuery\"\xb5\x02\n\x10\x45xchangeResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12,\n\x06\x63redit\x18\x03 \x01(\x0b\x32\x1c.barnabas.logstore.v1.Credit\x12:\n\x0e\x61ppend_results\x18\x04 \x03(\x0b\x32\".barnabas.logstore.v1.AppendResult\x12:\n\x0eoffset_answers\x18\x05 \x03(\x0b\x32\".barnabas.logstore.v1.OffsetAnswer\x12\x38\n\rstate_answers\x18\x06 \x03(\x0b\x32!.barnabas.logstore.v1.StateAnswer\"v\n\x06\x41ppend\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\r\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\x12\x0c\n\x04\x61\x63ks\x18\x05 \x01(\x11\x12\x0f\n\x07records\x18\x06 \x01(\x0c\"\xa7\x02\n\x0c\x41ppendResult\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x13\n\x0b\x62\x61se_offset\x18\x03 \x01(\x12\x12\x1a\n\x12log_append_time_ms\x18\x04 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\x12\x11\n\tleader_id\x18\x07 \x01(\x11\x12\x17\n\x0frequired_offset\x18\x08 \x01(\x12\x12\x11\n\tcommitted\x18\t \x01(\x08\x12\x15\n\rerror_message\x18\n \x01(\t\x12\x38\n\rrecord_errors\x18\x0b \x03(\x0b\x32!.barnabas.logstore.v1.RecordError\"3\n\x0bRecordError\x12\x13\n\x0b\x62\x61tch_index\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x90\x01\n\x0bOffsetQuery\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x11\x12\x17\n\x0fisolation_level\x18\x05 \x01(\r\x12\x11\n\ttimestamp\x18\x06 \x01(\x12\"o\n\x0cOffsetAnswer\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x11\n\ttimestamp\x18\x03 \x01(\x12\x12\x0e\n\x06offset\x18\x04 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\"E\n\nStateQuery\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\r\"j\n\x0bStateAnswer\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x33\n\x05state\x18\x03 \x01(\x0b\x32$.barnabas.logstore.v1.PartitionState\"\x80\x02\n\x0ePartitionState\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x11\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x12\x12\x1a\n\x12last_stable_offset\x18\x05 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x06 \x01(\x12\x12\x1f\n\x17high_watermark_position\x18\x07 \x01(\x12\x12\x0f\n\x07leading\x18\x08 \x01(\x08\x12\x0e\n\x06online\x18\t \x01(\x08\x12#\n\x1bin_sync_replicas_at_minimum\x18\n \x01(\x08\"\x88\x01\n\x0bReadRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12)\n\x05reads\x18\x03 \x03(\x0b\x32\x1a.barnabas.logstore.v1.Read\x12\x0f\n\x07\x63\x61ncels\x18\x04 \x03(\x04\"\x90\x01\n\x04Read\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x11\n\tbytes_max\x18\x02 \x01(\r\x12\x17\n\x0fisolation_level\x18\x03 \x01(\r\x12\x37\n\npartitions\x18\x04 \x03(\x0b\x32#.barnabas.logstore.v1.ReadPartition\x12\x0f\n\x07rack_id\x18\x05 \x01(\t\"\x85\x01\n\rReadPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x11\x12\x14\n\x0c\x66\x65tch_offset\x18\x04 \x01(\x12\x12\x1b\n\x13partition_bytes_max\x18\x05 \x01(\r\"\xb0\x01\n\x0cReadResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12,\n\x06\x63redit\x18\x03 \x01(\x0b\x32\x1c.barnabas.logstore.v1.Credit\x12/\n\x06pieces\x18\x04 \x03(\x0b\x32\x1f.barnabas.logstore.v1.ReadPiece\"l\n\tReadPiece\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12=\n\npartitions\x18\x03 \x03(\x0b\x32).barnabas.logstore.v1.ReadPartitionResult\"\x98\x02\n\x13ReadPartitionResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x12\x12\x1a\n\x12last_stable_offset\x18\x04 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\x12\x11\n\tleader_id\x18\x07 \x01(\x11\x12\x16\n\x0e\x66\x65tch_position\x18\x08 \x01(\x12\x12\x0f\n\x07records\x18\t \x01(\x0c\x12#\n\x16preferred_read_replica\x18\n \x01(\rH\x00\x88\x01\x01\x42\x19\n\x17_preferred_read_replica2\xbf\x01\n\x0b\x44\x61taChannel\x12]\n\x08\x45xchange\x12%.barnabas.logstore.v1.ExchangeRequest\x1a&.barnabas.logstore.v1.ExchangeResponse(\x01\x30\x01\x12Q\n\x04Read\x12!.barnabas.logstore.v1.ReadRequest\x1a\".barnabas.logstore.v1.ReadResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/logstore/v1/data.proto\x12\x14\x62\x61rnabas.logstore.v1\")\n\x05Hello\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x0c\n\x04peer\x18\x02 \x01(\t\"0\n\x07Welcome\x12\x0f\n\x07node_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\")\n\x06\x43redit\x12\x10\n\x08requests\x18\x01 \x01(\r\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\"\x9f\x02\n\x0f\x45xchangeRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12-\n\x07\x61ppends\x18\x03 \x03(\x0b\x32\x1c.barnabas.logstore.v1.Append\x12\x39\n\x0eoffset_queries\x18\x04 \x03(\x0b\x32!.barnabas.logstore.v1.OffsetQuery\x12\x37\n\rstate_queries\x18\x05 \x03(\x0b\x32 .barnabas.logstore.v1.StateQuery\x12*\n\x05timed\x18\x06 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Timed\"\xe1\x02\n\x10\x45xchangeResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12,\n\x06\x63redit\x18\x03 \x01(\x0b\x32\x1c.barnabas.logstore.v1.Credit\x12:\n\x0e\x61ppend_results\x18\x04 \x03(\x0b\x32\".barnabas.logstore.v1.AppendResult\x12:\n\x0eoffset_answers\x18\x05 \x03(\x0b\x32\".barnabas.logstore.v1.OffsetAnswer\x12\x38\n\rstate_answers\x18\x06 \x03(\x0b\x32!.barnabas.logstore.v1.StateAnswer\x12*\n\x05times\x18\x07 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Times\">\n\x05Timed\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08trace_id\x18\x02 \x01(\x0c\x12\x0f\n\x07span_id\x18\x03 \x01(\x0c\">\n\x05Times\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08queue_us\x18\x02 \x01(\x04\x12\x0f\n\x07work_us\x18\x03 \x01(\x04\"v\n\x06\x41ppend\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\r\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\x12\x0c\n\x04\x61\x63ks\x18\x05 \x01(\x11\x12\x0f\n\x07records\x18\x06 \x01(\x0c\"\xa7\x02\n\x0c\x41ppendResult\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x13\n\x0b\x62\x61se_offset\x18\x03 \x01(\x12\x12\x1a\n\x12log_append_time_ms\x18\x04 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\x12\x11\n\tleader_id\x18\x07 \x01(\x11\x12\x17\n\x0frequired_offset\x18\x08 \x01(\x12\x12\x11\n\tcommitted\x18\t \x01(\x08\x12\x15\n\rerror_message\x18\n \x01(\t\x12\x38\n\rrecord_errors\x18\x0b \x03(\x0b\x32!.barnabas.logstore.v1.RecordError\"3\n\x0bRecordError\x12\x13\n\x0b\x62\x61tch_index\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x90\x01\n\x0bOffsetQuery\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x04 \x01(\x11\x12\x17\n\x0fisolation_level\x18\x05 \x01(\r\x12\x11\n\ttimestamp\x18\x06 \x01(\x12\"o\n\x0cOffsetAnswer\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x11\n\ttimestamp\x18\x03 \x01(\x12\x12\x0e\n\x06offset\x18\x04 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x11\"E\n\nStateQuery\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\r\"j\n\x0bStateAnswer\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x33\n\x05state\x18\x03 \x01(\x0b\x32$.barnabas.logstore.v1.PartitionState\"\x80\x02\n\x0ePartitionState\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x11\x12\x16\n\x0ehigh_watermark\x18\x04 \x01(\x12\x12\x1a\n\x12last_stable_offset\x18\x05 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x06 \x01(\x12\x12\x1f\n\x17high_watermark_position\x18\x07 \x01(\x12\x12\x0f\n\x07leading\x18\x08 \x01(\x08\x12\x0e\n\x06online\x18\t \x01(\x08\x12#\n\x1bin_sync_replicas_at_minimum\x18\n \x01(\x08\"\xb4\x01\n\x0bReadRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12)\n\x05reads\x18\x03 \x03(\x0b\x32\x1a.barnabas.logstore.v1.Read\x12\x0f\n\x07\x63\x61ncels\x18\x04 \x03(\x04\x12*\n\x05timed\x18\x05 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Timed\"\x90\x01\n\x04Read\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x11\n\tbytes_max\x18\x02 \x01(\r\x12\x17\n\x0fisolation_level\x18\x03 \x01(\r\x12\x37\n\npartitions\x18\x04 \x03(\x0b\x32#.barnabas.logstore.v1.ReadPartition\x12\x0f\n\x07rack_id\x18\x05 \x01(\t\"\x85\x01\n\rReadPartition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x1c\n\x14\x63urrent_leader_epoch\x18\x03 \x01(\x11\x12\x14\n\x0c\x66\x65tch_offset\x18\x04 \x01(\x12\x12\x1b\n\x13partition_bytes_max\x18\x05 \x01(\r\"\xdc\x01\n\x0cReadResponse\x12.\n\x07welcome\x18\x01 \x01(\x0b\x32\x1d.barnabas.logstore.v1.Welcome\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12,\n\x06\x63redit\x18\x03 \x01(\x0b\x32\x1c.barnabas.logstore.v1.Credit\x12/\n\x06pieces\x18\x04 \x03(\x0b\x32\x1f.barnabas.logstore.v1.ReadPiece\x12*\n\x05times\x18\x05 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Times\"l\n\tReadPiece\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12=\n\npartitions\x18\x03 \x03(\x0b\x32).barnabas.logstore.v1.ReadPartitionResult\"\x98\x02\n\x13ReadPartitionResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12\x16\n\x0ehigh_watermark\x18\x03 \x01(\x12\x12\x1a\n\x12last_stable_offset\x18\x04 \x01(\x12\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x12\x12\x14\n\x0cleader_epoch\x18\x06 \x01(\x11\x12\x11\n\tleader_id\x18\x07 \x01(\x11\x12\x16\n\x0e\x66\x65tch_position\x18\x08 \x01(\x12\x12\x0f\n\x07records\x18\t \x01(\x0c\x12#\n\x16preferred_read_replica\x18\n \x01(\rH\x00\x88\x01\x01\x42\x19\n\x17_preferred_read_replica2\xbf\x01\n\x0b\x44\x61taChannel\x12]\n\x08\x45xchange\x12%.barnabas.logstore.v1.ExchangeRequest\x1a&.barnabas.logstore.v1.ExchangeResponse(\x01\x30\x01\x12Q\n\x04Read\x12!.barnabas.logstore.v1.ReadRequest\x1a\".barnabas.logstore.v1.ReadResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,37 +38,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREDIT']._serialized_start=148
   _globals['_CREDIT']._serialized_end=189
   _globals['_EXCHANGEREQUEST']._serialized_start=192
-  _globals['_EXCHANGEREQUEST']._serialized_end=435
-  _globals['_EXCHANGERESPONSE']._serialized_start=438
-  _globals['_EXCHANGERESPONSE']._serialized_end=747
-  _globals['_APPEND']._serialized_start=749
-  _globals['_APPEND']._serialized_end=867
-  _globals['_APPENDRESULT']._serialized_start=870
-  _globals['_APPENDRESULT']._serialized_end=1165
-  _globals['_RECORDERROR']._serialized_start=1167
-  _globals['_RECORDERROR']._serialized_end=1218
-  _globals['_OFFSETQUERY']._serialized_start=1221
-  _globals['_OFFSETQUERY']._serialized_end=1365
-  _globals['_OFFSETANSWER']._serialized_start=1367
-  _globals['_OFFSETANSWER']._serialized_end=1478
-  _globals['_STATEQUERY']._serialized_start=1480
-  _globals['_STATEQUERY']._serialized_end=1549
-  _globals['_STATEANSWER']._serialized_start=1551
-  _globals['_STATEANSWER']._serialized_end=1657
-  _globals['_PARTITIONSTATE']._serialized_start=1660
-  _globals['_PARTITIONSTATE']._serialized_end=1916
-  _globals['_READREQUEST']._serialized_start=1919
-  _globals['_READREQUEST']._serialized_end=2055
-  _globals['_READ']._serialized_start=2058
-  _globals['_READ']._serialized_end=2202
-  _globals['_READPARTITION']._serialized_start=2205
-  _globals['_READPARTITION']._serialized_end=2338
-  _globals['_READRESPONSE']._serialized_start=2341
-  _globals['_READRESPONSE']._serialized_end=2517
-  _globals['_READPIECE']._serialized_start=2519
-  _globals['_READPIECE']._serialized_end=2627
-  _globals['_READPARTITIONRESULT']._serialized_start=2630
-  _globals['_READPARTITIONRESULT']._serialized_end=2910
-  _globals['_DATACHANNEL']._serialized_start=2913
-  _globals['_DATACHANNEL']._serialized_end=3104
+  _globals['_EXCHANGEREQUEST']._serialized_end=479
+  _globals['_EXCHANGERESPONSE']._serialized_start=482
+  _globals['_EXCHANGERESPONSE']._serialized_end=835
+  _globals['_TIMED']._serialized_start=837
+  _globals['_TIMED']._serialized_end=899
+  _globals['_TIMES']._serialized_start=901
+  _globals['_TIMES']._serialized_end=963
+  _globals['_APPEND']._serialized_start=965
+  _globals['_APPEND']._serialized_end=1083
+  _globals['_APPENDRESULT']._serialized_start=1086
+  _globals['_APPENDRESULT']._serialized_end=1381
+  _globals['_RECORDERROR']._serialized_start=1383
+  _globals['_RECORDERROR']._serialized_end=1434
+  _globals['_OFFSETQUERY']._serialized_start=1437
+  _globals['_OFFSETQUERY']._serialized_end=1581
+  _globals['_OFFSETANSWER']._serialized_start=1583
+  _globals['_OFFSETANSWER']._serialized_end=1694
+  _globals['_STATEQUERY']._serialized_start=1696
+  _globals['_STATEQUERY']._serialized_end=1765
+  _globals['_STATEANSWER']._serialized_start=1767
+  _globals['_STATEANSWER']._serialized_end=1873
+  _globals['_PARTITIONSTATE']._serialized_start=1876
+  _globals['_PARTITIONSTATE']._serialized_end=2132
+  _globals['_READREQUEST']._serialized_start=2135
+  _globals['_READREQUEST']._serialized_end=2315
+  _globals['_READ']._serialized_start=2318
+  _globals['_READ']._serialized_end=2462
+  _globals['_READPARTITION']._serialized_start=2465
+  _globals['_READPARTITION']._serialized_end=2598
+  _globals['_READRESPONSE']._serialized_start=2601
+  _globals['_READRESPONSE']._serialized_end=2821
+  _globals['_READPIECE']._serialized_start=2823
+  _globals['_READPIECE']._serialized_end=2931
+  _globals['_READPARTITIONRESULT']._serialized_start=2934
+  _globals['_READPARTITIONRESULT']._serialized_end=3214
+  _globals['_DATACHANNEL']._serialized_start=3217
+  _globals['_DATACHANNEL']._serialized_end=3408
 # @@protoc_insertion_point(module_scope)

@@ -105,6 +105,7 @@ class ExchangeRequest(_message.Message):
     APPENDS_FIELD_NUMBER: _builtins.int
     OFFSET_QUERIES_FIELD_NUMBER: _builtins.int
     STATE_QUERIES_FIELD_NUMBER: _builtins.int
+    TIMED_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello: ...
@@ -114,6 +115,8 @@ class ExchangeRequest(_message.Message):
     def offset_queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___OffsetQuery]: ...
     @_builtins.property
     def state_queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateQuery]: ...
+    @_builtins.property
+    def timed(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timed]: ...
     def __init__(
         self,
         *,
@@ -122,10 +125,11 @@ class ExchangeRequest(_message.Message):
         appends: _abc.Iterable[Global___Append] | None = ...,
         offset_queries: _abc.Iterable[Global___OffsetQuery] | None = ...,
         state_queries: _abc.Iterable[Global___StateQuery] | None = ...,
+        timed: _abc.Iterable[Global___Timed] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appends", b"appends", "heartbeat", b"heartbeat", "hello", b"hello", "offset_queries", b"offset_queries", "state_queries", b"state_queries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appends", b"appends", "heartbeat", b"heartbeat", "hello", b"hello", "offset_queries", b"offset_queries", "state_queries", b"state_queries", "timed", b"timed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -141,6 +145,7 @@ class ExchangeResponse(_message.Message):
     APPEND_RESULTS_FIELD_NUMBER: _builtins.int
     OFFSET_ANSWERS_FIELD_NUMBER: _builtins.int
     STATE_ANSWERS_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome: ...
@@ -152,6 +157,8 @@ class ExchangeResponse(_message.Message):
     def offset_answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___OffsetAnswer]: ...
     @_builtins.property
     def state_answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateAnswer]: ...
+    @_builtins.property
+    def times(self) -> _containers.RepeatedCompositeFieldContainer[Global___Times]: ...
     def __init__(
         self,
         *,
@@ -161,14 +168,74 @@ class ExchangeResponse(_message.Message):
         append_results: _abc.Iterable[Global___AppendResult] | None = ...,
         offset_answers: _abc.Iterable[Global___OffsetAnswer] | None = ...,
         state_answers: _abc.Iterable[Global___StateAnswer] | None = ...,
+        times: _abc.Iterable[Global___Times] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_results", b"append_results", "credit", b"credit", "heartbeat", b"heartbeat", "offset_answers", b"offset_answers", "state_answers", b"state_answers", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["append_results", b"append_results", "credit", b"credit", "heartbeat", b"heartbeat", "offset_answers", b"offset_answers", "state_answers", b"state_answers", "times", b"times", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExchangeResponse: _TypeAlias = ExchangeResponse  # noqa: Y015
+
+@_typing.final
+class Timed(_message.Message):
+    """A request of this message whose times are asked for. Few are: a list beside the requests costs the others nothing, and
+    a peer that does not know it leaves it out of its answer.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    TRACE_ID_FIELD_NUMBER: _builtins.int
+    SPAN_ID_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    """In a ParkRequest the id of an entry."""
+    trace_id: _builtins.bytes
+    """W3C trace context (16 and 8 bytes) of a request that is traced: the span that caused it. Empty otherwise."""
+    span_id: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int = ...,
+        trace_id: _builtins.bytes = ...,
+        span_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "span_id", b"span_id", "trace_id", b"trace_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Timed: _TypeAlias = Timed  # noqa: Y015
+
+@_typing.final
+class Times(_message.Message):
+    """How long a timed request was with the logstore, in the message that answers it. Durations, since no two clocks agree."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    QUEUE_US_FIELD_NUMBER: _builtins.int
+    WORK_US_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.int
+    queue_us: _builtins.int
+    """From the message's arrival until the request was begun, and from then until its answer left."""
+    work_us: _builtins.int
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.int = ...,
+        queue_us: _builtins.int = ...,
+        work_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_us", b"queue_us", "request_id", b"request_id", "work_us", b"work_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Times: _TypeAlias = Times  # noqa: Y015
 
 @_typing.final
 class Append(_message.Message):
@@ -467,6 +534,7 @@ class ReadRequest(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     READS_FIELD_NUMBER: _builtins.int
     CANCELS_FIELD_NUMBER: _builtins.int
+    TIMED_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello: ...
@@ -476,6 +544,8 @@ class ReadRequest(_message.Message):
     def cancels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Reads whose asker is gone; a result may still come and is dropped."""
 
+    @_builtins.property
+    def timed(self) -> _containers.RepeatedCompositeFieldContainer[Global___Timed]: ...
     def __init__(
         self,
         *,
@@ -483,10 +553,11 @@ class ReadRequest(_message.Message):
         heartbeat: _builtins.int = ...,
         reads: _abc.Iterable[Global___Read] | None = ...,
         cancels: _abc.Iterable[_builtins.int] | None = ...,
+        timed: _abc.Iterable[Global___Timed] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancels", b"cancels", "heartbeat", b"heartbeat", "hello", b"hello", "reads", b"reads"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancels", b"cancels", "heartbeat", b"heartbeat", "hello", b"hello", "reads", b"reads", "timed", b"timed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -568,6 +639,7 @@ class ReadResponse(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     CREDIT_FIELD_NUMBER: _builtins.int
     PIECES_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome: ...
@@ -575,6 +647,10 @@ class ReadResponse(_message.Message):
     def credit(self) -> Global___Credit: ...
     @_builtins.property
     def pieces(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReadPiece]: ...
+    @_builtins.property
+    def times(self) -> _containers.RepeatedCompositeFieldContainer[Global___Times]:
+        """In the message with the first piece of a read."""
+
     def __init__(
         self,
         *,
@@ -582,10 +658,11 @@ class ReadResponse(_message.Message):
         heartbeat: _builtins.int = ...,
         credit: Global___Credit | None = ...,
         pieces: _abc.Iterable[Global___ReadPiece] | None = ...,
+        times: _abc.Iterable[Global___Times] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "pieces", b"pieces", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "heartbeat", b"heartbeat", "pieces", b"pieces", "times", b"times", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,31 +25,31 @@ _sym_db = _symbol_database.Default()
 from protos.logstore.v1 import data_pb2 as protos_dot_logstore_dot_v1_dot_data__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#protos/purgatory/v1/purgatory.proto\x12\x15\x62\x61rnabas.purgatory.v1\x1a\x1dprotos/logstore/v1/data.proto\"\xf8\x01\n\x0bParkRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x34\n\x08produces\x18\x03 \x03(\x0b\x32\".barnabas.purgatory.v1.ParkProduce\x12\x31\n\x07\x66\x65tches\x18\x04 \x03(\x0b\x32 .barnabas.purgatory.v1.ParkFetch\x12\x0f\n\x07\x63\x61ncels\x18\x05 \x03(\x04\x12\x30\n\x06groups\x18\x06 \x03(\x0b\x32 .barnabas.purgatory.v1.ParkGroup\"i\n\x0cParkResponse\x12\x0e\n\x06pod_id\x18\x01 \x01(\t\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x36\n\x0b\x63ompletions\x18\x03 \x03(\x0b\x32!.barnabas.purgatory.v1.Completion\"m\n\x0bParkProduce\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r\x12;\n\nconditions\x18\x03 \x03(\x0b\x32\'.barnabas.purgatory.v1.ProduceCondition\"y\n\x10ProduceCondition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x11\n\tleader_id\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\x12\x17\n\x0frequired_offset\x18\x05 \x01(\x12\"\x7f\n\tParkFetch\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r\x12\x14\n\x0c\x62ytes_wanted\x18\x03 \x01(\r\x12\x39\n\nconditions\x18\x04 \x03(\x0b\x32%.barnabas.purgatory.v1.FetchCondition\"\xbc\x01\n\x0e\x46\x65tchCondition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x11\n\tleader_id\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x12\x12\x16\n\x0e\x66\x65tch_position\x18\x06 \x01(\x12\x12\x17\n\x0fisolation_level\x18\x07 \x01(\r\x12\x15\n\rfrom_follower\x18\x08 \x01(\x08\"\xa1\x01\n\tParkGroup\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r\x12\x10\n\x08topic_id\x18\x03 \x01(\x0c\x12\x11\n\tpartition\x18\x04 \x01(\r\x12\x11\n\tleader_id\x18\x05 \x01(\x05\x12\x19\n\x11\x63oordinator_epoch\x18\x06 \x01(\x11\x12\x10\n\x08group_id\x18\x07 \x01(\t\x12\x0c\n\x04step\x18\x08 \x01(\x04\"d\n\nCompletion\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12/\n\x07outcome\x18\x02 \x01(\x0e\x32\x1e.barnabas.purgatory.v1.Outcome\x12\x13\n\x0b\x65rror_codes\x18\x03 \x03(\x05*J\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\r\n\tSATISFIED\x10\x01\x12\x0b\n\x07\x45XPIRED\x10\x02\x12\n\n\x06\x46\x45NCED\x10\x03\x32`\n\tPurgatory\x12S\n\x04Park\x12\".barnabas.purgatory.v1.ParkRequest\x1a#.barnabas.purgatory.v1.ParkResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#protos/purgatory/v1/purgatory.proto\x12\x15\x62\x61rnabas.purgatory.v1\x1a\x1dprotos/logstore/v1/data.proto\"\xa5\x02\n\x0bParkRequest\x12*\n\x05hello\x18\x01 \x01(\x0b\x32\x1b.barnabas.logstore.v1.Hello\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x34\n\x08produces\x18\x03 \x03(\x0b\x32\".barnabas.purgatory.v1.ParkProduce\x12\x31\n\x07\x66\x65tches\x18\x04 \x03(\x0b\x32 .barnabas.purgatory.v1.ParkFetch\x12\x0f\n\x07\x63\x61ncels\x18\x05 \x03(\x04\x12\x30\n\x06groups\x18\x06 \x03(\x0b\x32 .barnabas.purgatory.v1.ParkGroup\x12+\n\x06traced\x18\x07 \x03(\x0b\x32\x1b.barnabas.logstore.v1.Timed\"i\n\x0cParkResponse\x12\x0e\n\x06pod_id\x18\x01 \x01(\t\x12\x11\n\theartbeat\x18\x02 \x01(\x04\x12\x36\n\x0b\x63ompletions\x18\x03 \x03(\x0b\x32!.barnabas.purgatory.v1.Completion\"m\n\x0bParkProduce\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r\x12;\n\nconditions\x18\x03 \x03(\x0b\x32\'.barnabas.purgatory.v1.ProduceCondition\"y\n\x10ProduceCondition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x11\n\tleader_id\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\x12\x17\n\x0frequired_offset\x18\x05 \x01(\x12\"\x7f\n\tParkFetch\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r\x12\x14\n\x0c\x62ytes_wanted\x18\x03 \x01(\r\x12\x39\n\nconditions\x18\x04 \x03(\x0b\x32%.barnabas.purgatory.v1.FetchCondition\"\xbc\x01\n\x0e\x46\x65tchCondition\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x11\n\tleader_id\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x11\x12\x14\n\x0c\x66\x65tch_offset\x18\x05 \x01(\x12\x12\x16\n\x0e\x66\x65tch_position\x18\x06 \x01(\x12\x12\x17\n\x0fisolation_level\x18\x07 \x01(\r\x12\x15\n\rfrom_follower\x18\x08 \x01(\x08\"\xa1\x01\n\tParkGroup\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12\x0f\n\x07wait_ms\x18\x02 \x01(\r\x12\x10\n\x08topic_id\x18\x03 \x01(\x0c\x12\x11\n\tpartition\x18\x04 \x01(\r\x12\x11\n\tleader_id\x18\x05 \x01(\x05\x12\x19\n\x11\x63oordinator_epoch\x18\x06 \x01(\x11\x12\x10\n\x08group_id\x18\x07 \x01(\t\x12\x0c\n\x04step\x18\x08 \x01(\x04\"d\n\nCompletion\x12\x10\n\x08\x65ntry_id\x18\x01 \x01(\x04\x12/\n\x07outcome\x18\x02 \x01(\x0e\x32\x1e.barnabas.purgatory.v1.Outcome\x12\x13\n\x0b\x65rror_codes\x18\x03 \x03(\x05*J\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\r\n\tSATISFIED\x10\x01\x12\x0b\n\x07\x45XPIRED\x10\x02\x12\n\n\x06\x46\x45NCED\x10\x03\x32`\n\tPurgatory\x12S\n\x04Park\x12\".barnabas.purgatory.v1.ParkRequest\x1a#.barnabas.purgatory.v1.ParkResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.purgatory.v1.purgatory_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OUTCOME']._serialized_start=1271
-  _globals['_OUTCOME']._serialized_end=1345
+  _globals['_OUTCOME']._serialized_start=1316
+  _globals['_OUTCOME']._serialized_end=1390
   _globals['_PARKREQUEST']._serialized_start=94
-  _globals['_PARKREQUEST']._serialized_end=342
-  _globals['_PARKRESPONSE']._serialized_start=344
-  _globals['_PARKRESPONSE']._serialized_end=449
-  _globals['_PARKPRODUCE']._serialized_start=451
-  _globals['_PARKPRODUCE']._serialized_end=560
-  _globals['_PRODUCECONDITION']._serialized_start=562
-  _globals['_PRODUCECONDITION']._serialized_end=683
-  _globals['_PARKFETCH']._serialized_start=685
-  _globals['_PARKFETCH']._serialized_end=812
-  _globals['_FETCHCONDITION']._serialized_start=815
-  _globals['_FETCHCONDITION']._serialized_end=1003
-  _globals['_PARKGROUP']._serialized_start=1006
-  _globals['_PARKGROUP']._serialized_end=1167
-  _globals['_COMPLETION']._serialized_start=1169
-  _globals['_COMPLETION']._serialized_end=1269
-  _globals['_PURGATORY']._serialized_start=1347
-  _globals['_PURGATORY']._serialized_end=1443
+  _globals['_PARKREQUEST']._serialized_end=387
+  _globals['_PARKRESPONSE']._serialized_start=389
+  _globals['_PARKRESPONSE']._serialized_end=494
+  _globals['_PARKPRODUCE']._serialized_start=496
+  _globals['_PARKPRODUCE']._serialized_end=605
+  _globals['_PRODUCECONDITION']._serialized_start=607
+  _globals['_PRODUCECONDITION']._serialized_end=728
+  _globals['_PARKFETCH']._serialized_start=730
+  _globals['_PARKFETCH']._serialized_end=857
+  _globals['_FETCHCONDITION']._serialized_start=860
+  _globals['_FETCHCONDITION']._serialized_end=1048
+  _globals['_PARKGROUP']._serialized_start=1051
+  _globals['_PARKGROUP']._serialized_end=1212
+  _globals['_COMPLETION']._serialized_start=1214
+  _globals['_COMPLETION']._serialized_end=1314
+  _globals['_PURGATORY']._serialized_start=1392
+  _globals['_PURGATORY']._serialized_end=1488
 # @@protoc_insertion_point(module_scope)

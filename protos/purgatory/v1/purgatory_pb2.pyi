@@ -55,6 +55,7 @@ class ParkRequest(_message.Message):
     FETCHES_FIELD_NUMBER: _builtins.int
     CANCELS_FIELD_NUMBER: _builtins.int
     GROUPS_FIELD_NUMBER: _builtins.int
+    TRACED_FIELD_NUMBER: _builtins.int
     heartbeat: _builtins.int
     @_builtins.property
     def hello(self) -> _data_pb2.Hello: ...
@@ -68,6 +69,10 @@ class ParkRequest(_message.Message):
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ParkGroup]: ...
+    @_builtins.property
+    def traced(self) -> _containers.RepeatedCompositeFieldContainer[_data_pb2.Timed]:
+        """Entries of requests that are traced."""
+
     def __init__(
         self,
         *,
@@ -77,10 +82,11 @@ class ParkRequest(_message.Message):
         fetches: _abc.Iterable[Global___ParkFetch] | None = ...,
         cancels: _abc.Iterable[_builtins.int] | None = ...,
         groups: _abc.Iterable[Global___ParkGroup] | None = ...,
+        traced: _abc.Iterable[_data_pb2.Timed] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancels", b"cancels", "fetches", b"fetches", "groups", b"groups", "heartbeat", b"heartbeat", "hello", b"hello", "produces", b"produces"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancels", b"cancels", "fetches", b"fetches", "groups", b"groups", "heartbeat", b"heartbeat", "hello", b"hello", "produces", b"produces", "traced", b"traced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from barnabas.channel.messages import ReadPartitionResult, ReadResult
+from barnabas.channel.assembly import ReadResult
+from barnabas.channel.messages import ReadPartitionResult
 from barnabas.cluster.messages import TopicMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barnabas.channel.messages import Read, ReadPartition, ReadPartitionResult, ReadResult
+from barnabas.channel.assembly import ReadResult
+from barnabas.channel.messages import Read, ReadPartition, ReadPartitionResult
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.outbox import Outbox

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from barnabas.channel.assembly import ReadResult
 from barnabas.channel.messages import (
     AppendResult,
     CoordinateResponse,
@@ -11,7 +12,6 @@ from barnabas.channel.messages import (
     Read,
     ReadPartitionResult,
     ReadResponse,
-    ReadResult,
     WatchResponse,
 )
 from services.logstore.core.partition import Partition

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.channel.assembly import ReadAssembler, split_read_result
-from barnabas.channel.messages import ReadPartitionResult, ReadPiece, ReadResponse, ReadResult
+from barnabas.channel.assembly import ReadAssembler, ReadResult, split_read_result
+from barnabas.channel.messages import ReadPartitionResult, ReadPiece, ReadResponse
 from barnabas.channel.packing import MalformedMessage, pack_read_response, scan_read_response
 
 
