@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from barnabas.cluster.messages import NO_EPOCH, Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
+from barnabas.cluster.messages import (
+    NO_EPOCH,
+    NO_LEADER,
+    Broker,
+    PartitionMetadata,
+    Purgatory,
+    TopicMetadata,
+    UpdateMetadata,
+)
 
 
 class ClusterImage:
@@ -98,6 +106,20 @@ class ClusterImage:
         """The newest known state of one partition, or None."""
         partitions = self.partitions_by_topic_id.get(topic_id)
         return None if partitions is None else partitions.get(partition)
+
+    def lagging_replicas(self, node_id: int) -> int | None:
+        """Partitions with a leader whose ISR lacks this replica of theirs; None before anything has been told.
+
+        Who waits for it to be 0 waits for nothing that waiting can't bring: a partition without a leader has nobody to
+        catch up with.
+        """
+        if self.revision < 0:
+            return None
+        return sum(
+            node_id in each.replicas and each.leader != NO_LEADER and node_id not in each.in_sync_replicas
+            for partitions in self.partitions_by_topic_id.values()
+            for each in partitions.values()
+        )
 
     def adopt_leader(self, topic_id: bytes, partition: int, leader: int, leader_epoch: int) -> bool:
         """Believe a logstore that names a newer (leader, epoch) than the image holds; False when it is not newer."""

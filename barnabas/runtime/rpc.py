@@ -70,6 +70,10 @@ async def stop_server(server: grpc.aio.Server, grace_ms: int) -> None:
     await server.stop(grace_ms / 1000)
 
 
+LIVENESS: Final = "liveness"
+"""What a probe asks that is to restart a process: SERVING for as long as its event loop turns, ready or not."""
+
+
 class Health:
     """The standard health service (grpc.health.v1) of one server: "" is the whole of it."""
 
@@ -79,9 +83,13 @@ class Health:
 
     async def set_serving(self, serving: bool) -> None:
         """Tell probes whether to send traffic here."""
-        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         for service in self._services:
-            await self._servicer.set(service, status)
+            await self.set_service(service, serving)
+
+    async def set_service(self, service: str, serving: bool) -> None:
+        """Tell of one matter by a name of its own, apart from what is served."""
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        await self._servicer.set(service, status)
 
 
 async def add_health(server: grpc.aio.Server, *services: str, serving: bool = True) -> Health:
@@ -90,6 +98,7 @@ async def add_health(server: grpc.aio.Server, *services: str, serving: bool = Tr
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     health = Health(servicer, services)
     await health.set_serving(serving)
+    await health.set_service(LIVENESS, True)
     return health
 
 

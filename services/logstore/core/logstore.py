@@ -70,6 +70,7 @@ from services.logstore.core.directories import Directories
 from services.logstore.core.disk_outcomes import DiskOutcomes
 from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
+from services.logstore.core.measures import Measures
 from services.logstore.core.moves import Moves
 from services.logstore.core.outbox import Outbox, Outgoing
 from services.logstore.core.partition import Partition, PartitionKey
@@ -97,14 +98,15 @@ class LogstoreCore:
         codecs: Codecs,
         make_member_id: MakeMemberId,
     ) -> None:
-        """`loaded` is what `LogDirectory.load` found in all of `directories`, less what was set aside.
-
+        """`loaded` is what `LogDirectory.load` found in all of `directories`, less what was set aside;
         `make_member_id` gives ids to members of groups, never given before, that begin with what it is given.
         """
         self._config = config
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         self._outbox = Outbox(self._credits)
         self._replicas = Replicas(config.node_id, config.cluster_id)
+        self.image = self._replicas.image  # to be read only: the cluster as the controller has told it
+        self.measures = Measures(self._replicas)
         self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
         self._directories = Directories(directories, self._replicas)
         self._watches = Watches(self._replicas, self._outbox)

@@ -14,6 +14,7 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
@@ -23,6 +24,7 @@ from barnabas.runtime.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
+from barnabas.runtime.metrics_listener import bind_metrics, told_address
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from barnabas.wire.errors import ErrorCode
@@ -38,6 +40,7 @@ from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.control_process import ControlProcess
 from services.logstore.shell.controller_requests import ControllerRequests
 from services.logstore.shell.data_listener import LISTENER_SERVICES, DataListener
+from services.logstore.shell.data_metrics import DataMetrics
 from services.logstore.shell.io_workers import IoWorkers
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, allow_open_files, load_directories
 from services.logstore.shell.loop import LogstoreLoop
@@ -49,6 +52,10 @@ BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
 CLUSTER_ID_POLL_S: Final = 0.2
 STOP_GRACE_MS: Final = 300
 ERRORS_LOGGED_MAX: Final = 5
+IN_SYNC: Final = "in-sync"
+"""What health says of the replicas: SERVING when every ISR that may have this logstore has it. Who restarts logstores
+one after the other waits for it."""
+SYNC_CHECK_S: Final = 1.0
 _SERVICES: Final = (*LISTENER_SERVICES, ADMINISTRATION_SERVICE)
 
 _log = get_logger("logstore")
@@ -69,8 +76,16 @@ class LogstoreNode:
         self._server, self._data_port = create_server(settings.listeners)
         self._listener = DataListener(self._server)
         self._administration = AdministrationListener(self._server)
+        self._metrics_socket = bind_metrics(settings.metrics_listeners)
+        self._metrics = DataMetrics(lambda snapshot: self._control.tell_metrics(snapshot))
         self._control = ControlProcess(
-            settings.control_listeners, settings.log_level, settings.log_format, self._on_command
+            settings.control_listeners,
+            settings.log_level,
+            settings.log_format,
+            self._on_command,
+            settings.node_id,
+            self._metrics_socket,
+            self._metrics.asked,
         )
         self._offline_log_dirs: dict[str, str] = {}
         self._full_log_dirs: dict[str, str] = {}
@@ -107,6 +122,7 @@ class LogstoreNode:
 
     async def _live(self) -> None:
         self._health = await add_health(self._server, *_SERVICES, serving=False)
+        await self._health.set_service(IN_SYNC, False)
         add_reflection(self._server, *_SERVICES)
         await self._server.start()
         cluster_id = await self._learn_cluster_id()
@@ -130,6 +146,7 @@ class LogstoreNode:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(registration.run())
             tasks.create_task(self._report_log_dirs(registration))
+            tasks.create_task(self._tell_whether_in_sync(self._health, self._loop.core.image))
             assert self._links is not None
             assert self._requests is not None
             tasks.create_task(self._links.run())
@@ -200,6 +217,7 @@ class LogstoreNode:
         self._requests = ControllerRequests(membership, self._loop)
         self._cleaner = CleanerProcess(self._cleaner_settings(), self._on_cleaner_report, self._on_cleaner_gone)
         self._loop.start()
+        self._metrics.serve(core)
 
     def _cleaner_settings(self) -> CleanerSettings:
         settings = self._settings
@@ -230,6 +248,7 @@ class LogstoreNode:
                 dict(self._full_log_dirs),
                 self._room_changes,
                 self._may_lack_records,
+                told_address(settings.metrics_listeners, self._metrics_socket, settings.data_address(self._data_port)),
             )
 
         assert self._loop is not None
@@ -316,6 +335,19 @@ class LogstoreNode:
             self._log_dirs_changed.clear()
             await registration.update()
 
+    async def _tell_whether_in_sync(self, health: Health, image: ClusterImage) -> None:
+        judged_revision, was_in_sync = -1, False
+        while True:
+            if image.revision != judged_revision:
+                judged_revision = image.revision
+                lagging = image.lagging_replicas(self._settings.node_id)
+                is_in_sync = lagging == 0
+                if is_in_sync != was_in_sync:
+                    _log.info("in sync" if is_in_sync else "not in sync", lagging_replicas=lagging)
+                    await health.set_service(IN_SYNC, is_in_sync)
+                    was_in_sync = is_in_sync
+            await asyncio.sleep(SYNC_CHECK_S)
+
     async def _fail_with_the_loop(self) -> None:
         """Without a loop nobody is served: the process ends, and its lease with it."""
         assert self._loop is not None
@@ -327,6 +359,7 @@ class LogstoreNode:
         self._stop_loading.set()
         if self._health is not None:
             await self._health.set_serving(False)
+            await self._health.set_service(IN_SYNC, False)
         if self._loop is not None:
             if failure is None:
                 self._loop.core.begin_stopping()
@@ -346,6 +379,8 @@ class LogstoreNode:
         if self._registration is not None:
             await self._registration.stop()
         await self._etcd.close()
+        if self._metrics_socket is not None:
+            self._metrics_socket.close()
         self._locks.close()
 
     async def _close_logs(self, loop: LogstoreLoop) -> None:

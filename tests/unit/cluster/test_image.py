@@ -99,3 +99,16 @@ def test_brokers_and_purgatories_come_whole_and_sorted_with_every_update() -> No
     assert list(image.brokers) == [1, 2]
     assert image.apply(update(2, brokers=[Broker(2, "b:1", 7)]))
     assert list(image.brokers) == [2]
+
+
+def test_a_replica_lags_where_the_isr_of_a_partition_with_a_leader_lacks_it() -> None:
+    image = ClusterImage()
+    assert image.lagging_replicas(2) is None
+    in_sync = PartitionMetadata(0, 1, 3, 3, replicas=[1, 2], in_sync_replicas=[2, 1])
+    behind = PartitionMetadata(1, 1, 3, 3, replicas=[1, 2], in_sync_replicas=[1])
+    leaderless = PartitionMetadata(2, -1, 3, 3, replicas=[3, 2], in_sync_replicas=[3])
+    of_others = PartitionMetadata(3, 1, 3, 3, replicas=[1, 3], in_sync_replicas=[1])
+    image.apply(update(5, topic("orders", TOPIC_ID, in_sync, behind, leaderless, of_others), full=True))
+    assert [image.lagging_replicas(node_id) for node_id in (1, 2, 3)] == [0, 1, 1]
+    image.apply(update(6, topic("orders", TOPIC_ID, in_sync, leaderless, of_others), full=True))
+    assert image.lagging_replicas(2) == 0

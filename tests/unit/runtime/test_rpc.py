@@ -10,7 +10,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from barnabas.runtime.rpc import add_health, add_reflection, create_channel, create_server, stop_server
+from barnabas.runtime.rpc import LIVENESS, add_health, add_reflection, create_channel, create_server, stop_server
 from protos.controller.v1 import operations_pb2, operations_pb2_grpc
 
 OPERATIONS = operations_pb2.DESCRIPTOR.services_by_name["Operations"].full_name
@@ -81,6 +81,22 @@ async def test_health_follows_what_it_is_told() -> None:
                 statuses.append(answer.status)
     yes, no = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
     assert statuses == [no, no, yes, yes, no, no]
+    await stop_server(server, 0)
+
+
+async def test_a_process_that_is_not_ready_is_alive_and_matters_of_their_own_stand_apart() -> None:
+    server, port = create_server("127.0.0.1:0")
+    health = await add_health(server, OPERATIONS, serving=False)
+    await health.set_service("in-sync", False)
+    await server.start()
+    async with create_channel(f"127.0.0.1:{port}") as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        await health.set_serving(True)
+        of_its_own = await stub.Check(health_pb2.HealthCheckRequest(service="in-sync"))
+        await health.set_serving(False)
+        alive = await stub.Check(health_pb2.HealthCheckRequest(service=LIVENESS))
+    assert of_its_own.status == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert alive.status == health_pb2.HealthCheckResponse.SERVING
     await stop_server(server, 0)
 
 
