@@ -122,6 +122,8 @@ class LogstoreRegistration:
     # answered for may be missing, and it can't vouch for being in sync (KIP-966). No more, once the controller has told
     # it of its partitions: elections go before that.
     may_lack_records: bool = False
+    # Where the pod is scraped; empty: nowhere. So below.
+    metrics_address: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -131,6 +133,7 @@ class GatewayRegistration:
     # "host:port" by listener name.
     kafka_addresses: dict[str, str] = field(default_factory=dict)
     ops_address: str = ""
+    metrics_address: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -138,6 +141,7 @@ class PurgatoryRegistration:
     pod_id: str
     incarnation: str
     address: str
+    metrics_address: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -146,6 +150,7 @@ class ControllerRegistration:
     incarnation: str
     # Membership and Operations are both served there.
     address: str
+    metrics_address: str = ""
 
 
 Registration = LogstoreRegistration | GatewayRegistration | PurgatoryRegistration | ControllerRegistration
@@ -288,6 +293,7 @@ def registration_addresses(registration: Registration) -> dict[str, str]:
             addresses = {"park": registration.address}
         case ControllerRegistration():
             addresses = {"ops": registration.address}
+    addresses["metrics"] = registration.metrics_address
     return {purpose: address for purpose, address in addresses.items() if address}
 
 
