@@ -23,6 +23,7 @@ LOGSTORES_MAX: Final = 50
 FORMAT: Final = 1
 
 _INTERNAL_PORTS_OFFSET: Final = 10_000
+_LOGSTORE_METRICS_OFFSET: Final = 2 * LOGSTORES_MAX + 10
 _PORT_MAX: Final = 65_535
 
 
@@ -74,15 +75,31 @@ class ClusterLayout:
         return self.internal_port + 9 + 2 * logstore_id
 
     @property
+    def controller_metrics_port(self) -> int:
+        return self.internal_port + 5
+
+    @property
+    def purgatory_metrics_port(self) -> int:
+        return self.internal_port + 6
+
+    @property
+    def gateway_metrics_port(self) -> int:
+        return self.internal_port + 7
+
+    def logstore_metrics_port(self, logstore_id: int) -> int:
+        return self.internal_port + _LOGSTORE_METRICS_OFFSET + logstore_id
+
+    @property
     def ports_used(self) -> Iterator[int]:
         yield from range(self.kafka_port, self.kafka_port + self.logstores + 1)
         yield from range(self.internal_port, self.logstore_control_port(self.logstores - 1) + 1)
+        yield from (self.logstore_metrics_port(logstore_id) for logstore_id in self.logstore_ids)
 
 
 def new_layout(kafka_port: int, logstores: int) -> ClusterLayout:
     """The layout of a cluster on its default ports."""
     offset = _INTERNAL_PORTS_OFFSET
-    if kafka_port + offset + 2 * LOGSTORES_MAX + 10 > _PORT_MAX:
+    if kafka_port + offset + _LOGSTORE_METRICS_OFFSET + LOGSTORES_MAX > _PORT_MAX:
         offset = -offset
     return ClusterLayout(kafka_port=kafka_port, internal_port=kafka_port + offset, logstores=logstores)
 

@@ -89,6 +89,7 @@ def _python_service(
 ) -> Service:
     properties = {
         **own,
+        "metrics.listeners": f"{HOST}:{ports['metrics']}",
         "etcd.endpoints": f"{HOST}:{layout.etcd_client_port}",
         "log.format": "console",
     }
@@ -98,12 +99,17 @@ def _python_service(
 
 def _controller(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
     name = str(Role.CONTROLLER)
+    ports = {"ops": layout.controller_port, "metrics": layout.controller_metrics_port}
     own = {"controller.id": name, "listeners": f"{HOST}:{layout.controller_port}"}
-    return _python_service(directory, layout, Role.CONTROLLER, name, {"ops": layout.controller_port}, own)
+    return _python_service(directory, layout, Role.CONTROLLER, name, ports, own)
 
 
 def _logstore(directory: ClusterDirectory, layout: ClusterLayout, logstore_id: int) -> Service:
-    ports = {"data": layout.logstore_data_port(logstore_id), "control": layout.logstore_control_port(logstore_id)}
+    ports = {
+        "data": layout.logstore_data_port(logstore_id),
+        "control": layout.logstore_control_port(logstore_id),
+        "metrics": layout.logstore_metrics_port(logstore_id),
+    }
     own = {
         "node.id": str(logstore_id),
         "log.dirs": str(directory.logstore_path(logstore_id)),
@@ -115,8 +121,9 @@ def _logstore(directory: ClusterDirectory, layout: ClusterLayout, logstore_id: i
 
 def _purgatory(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
     name = str(Role.PURGATORY)
+    ports = {"park": layout.purgatory_port, "metrics": layout.purgatory_metrics_port}
     own = {"pod.id": name, "listeners": f"{HOST}:{layout.purgatory_port}"}
-    return _python_service(directory, layout, Role.PURGATORY, name, {"park": layout.purgatory_port}, own)
+    return _python_service(directory, layout, Role.PURGATORY, name, ports, own)
 
 
 def _gateway(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
@@ -128,5 +135,10 @@ def _gateway(directory: ClusterDirectory, layout: ClusterLayout) -> Service:
     }
     # Where a client finds each broker id: a new logstore means a new port.
     brokers = {f"broker-{logstore_id}": layout.kafka_port + 1 + logstore_id for logstore_id in layout.logstore_ids}
-    ports = {"kafka": layout.kafka_port, **brokers, "health": layout.gateway_ops_port}
+    ports = {
+        "kafka": layout.kafka_port,
+        **brokers,
+        "health": layout.gateway_ops_port,
+        "metrics": layout.gateway_metrics_port,
+    }
     return _python_service(directory, layout, Role.GATEWAY, name, ports, own)

@@ -296,6 +296,13 @@ _BARNABAS: Final = (
     _key("etcd.tls.certificate", _STRING, "The PEM file of our certificate for etcd.", *_ALL),
     _key("etcd.tls.key", _STRING, "The PEM file of our key for etcd.", *_ALL),
     _key("lease.ttl.ms", _INT, "How long a service that is silent counts as alive.", *_ALL),
+    _key("metrics.listeners", _STRING, "Where Prometheus finds a service's metrics; empty: nowhere.", *_ALL),
+    _key(
+        "metrics.topics.max",
+        _INT,
+        "Topics with metrics of their own on a logstore, the first ones it has; others share one label.",
+        _LOGSTORE,
+    ),
     _key("log.level", _STRING, "From which level on a service logs.", *_ALL),
     _key("log.format", _STRING, "Log lines as json, or for a console.", *_ALL),
     _key("control.listeners", _STRING, "Where the controller connects to a logstore; empty: the next port.", _LOGSTORE),

@@ -7,11 +7,16 @@ import signal
 import sys
 import uuid
 from base64 import urlsafe_b64encode
+from dataclasses import replace
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
 from barnabas.runtime.clock import wall_ms
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.metrics import MetricsEndpoint
+from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.process_metrics import ProcessMeter
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from services.controller.core.controller import Controller
@@ -41,7 +46,9 @@ async def run(config: ControllerConfig) -> None:
         asyncio.get_running_loop().add_signal_handler(signal_number, stopped.set)
     keys = Keys(config.etcd_prefix)
     etcd = config.etcd_client()
-    record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address)
+    metrics_socket = bind_metrics(config.metrics_listeners)
+    metrics_address = told_address(config.metrics_listeners, metrics_socket, config.advertised_address)
+    record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address, metrics_address)
     core = Controller(
         keys=keys,
         registration=record,
@@ -65,12 +72,15 @@ async def run(config: ControllerConfig) -> None:
     operations.add_operations(server, driver)
     add_reflection(server, membership.SERVICE, operations.SERVICE)
     await server.start()
+    if metrics_socket is not None:
+        metrics = PodMetrics("controller", config.controller_id, [ProcessMeter("controller"), *driver.measured])
+        MetricsEndpoint(metrics_socket, metrics.collect).start()
     registration = Registration(
         etcd,
         keys,
         Role.CONTROLLER,
         config.controller_id,
-        describe=lambda incarnation: ControllerRegistration(config.controller_id, incarnation, record.address),
+        describe=lambda incarnation: replace(record, incarnation=incarnation),
         new_incarnation=lambda: uuid.uuid4().hex,
         ttl_ms=config.lease_ttl_ms,
         on_renewed=driver.on_lease,

@@ -3,13 +3,14 @@
 A process of its own, since the interpreter lock is a queue too: with the data loop saturated, a command took 77–157 ms
 (p99) through a listener on threads of the data process, and 2.4–3.9 ms through this one. It speaks gRPC and protobuf
 with the controller, and hands commands to the core over a socket pair in order; the other end is in
-`services.logstore.shell.control_process`. It dies with its parent.
+`services.logstore.shell.control_process`. The pod is scraped here too. It dies with its parent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import sys
 from struct import Struct
 from typing import Final
@@ -20,6 +21,9 @@ from google.protobuf.message import DecodeError
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.logs import configure_logging, get_logger
+from barnabas.runtime.metrics import MetricsEndpoint
+from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.process_metrics import ProcessMeter
 from barnabas.runtime.processes import parent_socket
 from barnabas.runtime.processes_messages import MessageSocket
 from barnabas.runtime.protobuf import from_proto, to_proto
@@ -29,6 +33,7 @@ from protos.logstore.v1 import control_pb2
 
 CONTROL_SERVICE: Final[str] = control_pb2.DESCRIPTOR.services_by_name["ControlChannel"].full_name
 STOP_GRACE_MS: Final = 200
+DATA_PROCESS: Final = 0
 
 # The kinds of messages between this process and its parent; the payload begins with the session where there is one.
 SESSION: Final = Struct("<Q")
@@ -36,6 +41,9 @@ LISTENING: Final = b"listening"
 COMMAND: Final = b"command"
 ANSWER: Final = b"answer"
 SERVING: Final = b"serving"
+# To the child: where it is scraped, with the bound socket. To the parent: tell what has been measured; and its answer.
+SCRAPED: Final = b"scraped"
+METRICS: Final = b"metrics"
 
 _log = get_logger("logstore.control")
 
@@ -51,6 +59,7 @@ class ControlListener:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ControlResponse)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._metrics: PodMetrics | None = None
 
     async def run(self, address: str) -> None:
         """Serve until SIGTERM or until the parent is gone. Raises OSError (the listener)."""
@@ -81,7 +90,15 @@ class ControlListener:
         assert self._parent is not None
         self._parent.send(COMMAND, SESSION.pack(session_id) + self._encode(request))
 
-    def _on_parent_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
+    def _on_parent_message(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
+        if kind == METRICS:
+            assert self._metrics is not None, "it is told when it has asked"
+            self._metrics.heard(DATA_PROCESS, payload)
+            return
+        if kind == SCRAPED:
+            if fds:  # None where this process is out of descriptors.
+                self._serve_metrics(payload.decode(), socket.socket(fileno=fds[0]))
+            return
         if kind == SERVING:
             self._set_serving(payload == b"1")
             return
@@ -91,6 +108,13 @@ class ControlListener:
         if stream is not None:
             response = self._decoder.decode(memoryview(payload)[SESSION.size :])
             stream.send(to_proto(response, control_pb2.ControlResponse).SerializeToString())
+
+    def _serve_metrics(self, node_id: str, bound: socket.socket) -> None:
+        parent = self._parent
+        assert parent is not None
+        self._metrics = PodMetrics("logstore", node_id, [ProcessMeter("control")])
+        self._metrics.add(DATA_PROCESS, lambda: parent.send(METRICS))
+        MetricsEndpoint(bound, self._metrics.collect).start()
 
     def _set_serving(self, serving: bool) -> None:
         assert self._health is not None

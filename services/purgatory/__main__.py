@@ -14,6 +14,10 @@ from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.membership import MembershipClient
+from barnabas.runtime.metrics import MetricsEndpoint
+from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.process_metrics import ProcessMeter
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from barnabas.runtime.streams import register_stream
@@ -41,6 +45,8 @@ async def serve(config: PurgatoryConfig) -> None:
     add_reflection(server, SERVICE)
     await server.start()
     address = config.advertised_address(port)
+    metrics_socket = bind_metrics(config.metrics_listeners)
+    metrics_address = told_address(config.metrics_listeners, metrics_socket, address)
     etcd = config.etcd_client()
     keys = Keys(config.etcd_prefix)
     membership = MembershipClient(etcd, keys, monotonic_ms)
@@ -49,10 +55,13 @@ async def serve(config: PurgatoryConfig) -> None:
         keys,
         Role.PURGATORY,
         config.pod_id,
-        describe=lambda incarnation: PurgatoryRegistration(config.pod_id, incarnation, address),
+        describe=lambda incarnation: PurgatoryRegistration(config.pod_id, incarnation, address, metrics_address),
         new_incarnation=lambda: uuid.uuid4().hex,
         ttl_ms=config.lease_ttl_ms,
     )
+
+    metrics = PodMetrics("purgatory", config.pod_id, [ProcessMeter("purgatory"), *pod.measured])
+    endpoint = MetricsEndpoint(metrics_socket, metrics.collect) if metrics_socket is not None else None
 
     def apply(update: UpdateMetadata) -> None:
         pod.metadata(update)
@@ -60,6 +69,8 @@ async def serve(config: PurgatoryConfig) -> None:
         membership.acknowledge(pod.image.revision)
 
     async def live() -> None:
+        if endpoint is not None:
+            endpoint.start()
         await registration.start()
         await health.set_serving(True)
         _log.info("serving", pod_id=config.pod_id, address=address)

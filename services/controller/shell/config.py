@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.runtime.etcd import EtcdConfig
+from barnabas.runtime.metrics_listener import check_metrics_listener
 from services.controller.core.offsets_topic import OffsetsTopic
 from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
@@ -34,8 +35,14 @@ class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: Annotated[int, msgspec.Meta(ge=1)] = 300
     leader_imbalance_per_broker_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
+    # Where the controller is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    metrics_listeners: str = ""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "json"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_metrics_listener(self.metrics_listeners)
 
     def topic_defaults(self) -> TopicDefaults:
         offsets = OffsetsTopic(

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 from barnabas.cluster.keys import Keys, Role
 from barnabas.cluster.messages import MembershipRequest, MembershipResponse, UpdateMetadata
+from barnabas.metrics.family import Measured
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Txn
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
@@ -63,6 +64,7 @@ class Driver:
         self._last_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.measured: list[Measured] = []
 
     async def follow_etcd(self) -> None:
         """Feed the watch to the core, for ever."""

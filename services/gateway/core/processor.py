@@ -35,6 +35,7 @@ from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, Park
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
+from barnabas.metrics.family import Measured
 from services.gateway.core.addresses import BrokerAddress, broker_address
 from services.gateway.core.administration import AdministrationRoom
 from services.gateway.core.appends import AppendRouter
@@ -92,6 +93,8 @@ class Processor:
         self.administration = AdministrationRoom(self)
         self.producer_ids = ProducerIds(self)
         self.conversions = ConversionRoom(self)
+        self.measured: list[Measured] = []
+        """The rooms that have something to report; the host asks them at a scrape."""
 
     # --- connections ---
 

@@ -11,6 +11,7 @@ import msgspec
 from barnabas.cluster.config_description import Setting
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
+from barnabas.runtime.metrics_listener import check_metrics_listener
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -34,6 +35,8 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     advertised_address_policy: Literal["per-broker-port", "shared"] = "per-broker-port"
     # Health, "host:port"; port 0 takes any.
     ops_listeners: str = "127.0.0.1:0"
+    # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    metrics_listeners: str = ""
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # Processors, each a process; read again at SIGHUP.
     num_network_threads: Annotated[int, msgspec.Meta(ge=1, le=256)] = 3
@@ -66,6 +69,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_metrics_listener(self.metrics_listeners)
         if not self.listeners:
             raise ValueError("listeners: at least one is needed")
         bound = [_parse_listener("listeners", text) for text in self.listeners]

@@ -19,10 +19,15 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     UpdateMetadata,
 )
+from barnabas.metrics.family import Measured
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.config import Loaded
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
+from barnabas.runtime.metrics import MetricsEndpoint
+from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.pod_metrics import PodMetrics
+from barnabas.runtime.process_metrics import ProcessMeter
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
@@ -46,6 +51,8 @@ class Gateway:
         self._membership = MembershipClient(self._etcd, self._keys, monotonic_ms)
         self._image = ClusterImage()
         self._acceptor = Acceptor(properties)
+        self._metrics_socket = bind_metrics(properties.metrics_listeners)
+        self._metrics = PodMetrics("gateway", properties.gateway_id, [ProcessMeter("acceptor"), *self._measured()])
         self._processors = Processors(
             properties,
             loaded.settings,
@@ -54,6 +61,7 @@ class Gateway:
             self._ask_controller,
             self._applied,
             self._acceptor.connection_closed,
+            self._metrics,
         )
         self._wanted_processors = 0
         self._is_accepting = False
@@ -65,6 +73,8 @@ class Gateway:
         health = await add_health(server, serving=False)
         add_reflection(server)
         await server.start()
+        if self._metrics_socket is not None:
+            MetricsEndpoint(self._metrics_socket, self._metrics.collect).start()
         ops_address = f"{properties.ops_listeners.rpartition(':')[0]}:{ops_port}"
         registration = Registration(
             self._etcd,
@@ -102,6 +112,10 @@ class Gateway:
         if isinstance(failure, Exception):
             raise failure
 
+    def _measured(self) -> list[Measured]:
+        """The parts of this process that have something to report."""
+        return []
+
     def reload(self, properties: GatewayProperties) -> None:
         """`num.network.threads` and the limits of connections may be other ones from now on."""
         self._properties = properties
@@ -124,7 +138,9 @@ class Gateway:
     def _describe(self, incarnation: str, ops_address: str) -> GatewayRegistration:
         config = self._properties.core_config(self._acceptor.bound_ports)
         addresses = {each.name: f"{each.advertised_host}:{each.advertised_port}" for each in config.listeners}
-        return GatewayRegistration(self._properties.gateway_id, incarnation, addresses, ops_address)
+        first_advertised = next(iter(addresses.values()))
+        metrics_address = told_address(self._properties.metrics_listeners, self._metrics_socket, first_advertised)
+        return GatewayRegistration(self._properties.gateway_id, incarnation, addresses, ops_address, metrics_address)
 
     def _updated(self, update: UpdateMetadata) -> None:
         """Brokers' ports are open before any client is told of them."""

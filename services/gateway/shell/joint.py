@@ -5,9 +5,11 @@ acceptor → processor    SETTINGS     ProcessorSettings, first of all
                         CONNECTION   Accepted, with the socket's descriptor
                         ANSWER       call id, then the controller's answer as protobuf; nothing after it: no answer
                         DRAIN        finish what has been begun, then exit
+                        METRICS      tell what has been measured
 processor → acceptor    APPLIED      the revision that requests are answered by
                         CALL         call id, then the request as protobuf
                         CLOSED       ids of connections that are gone
+                        METRICS      a snapshot (`barnabas.metrics.snapshot`): when asked, and before it exits
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ DRAIN: Final = b"drain"
 APPLIED: Final = b"applied"
 CALL: Final = b"call"
 CLOSED: Final = b"closed"
+METRICS: Final = b"metrics"
 
 _CALL_HEAD: Final = struct.Struct("<QB")
 _REVISION: Final = struct.Struct("<q")

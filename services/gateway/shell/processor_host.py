@@ -14,8 +14,11 @@ import msgspec
 
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
+from barnabas.metrics.family import Measured
+from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.process_metrics import ProcessMeter
 from barnabas.runtime.processes_messages import MessageSocket
 from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import Log, LogLevel, Outputs
@@ -46,6 +49,7 @@ class ProcessorHost:
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
         self._conversions = ConversionWorker(self._converted)
         self.drained = asyncio.Event()
+        self._measured: list[Measured] = [ProcessMeter(f"processor-{settings.index}"), *self._core.measured]
 
     # --- the acceptor ------------------------------------------------------------------------------------------------
 
@@ -60,6 +64,8 @@ class ProcessorHost:
             case joint.ANSWER:
                 call_id, answer = joint.decode_answer(payload)
                 self._core.controller_answered(call_id, answer, monotonic_ms())
+            case joint.METRICS:
+                self._tell_metrics()
             case joint.DRAIN:
                 self._core.drain(monotonic_ms())
                 self._loop.call_later(DRAIN_GRACE_MS / 1000, self.drained.set)
@@ -226,8 +232,13 @@ class ProcessorHost:
         self._timer = None
         self._schedule_turn()
 
+    def _tell_metrics(self) -> None:
+        samples = [sample for part in self._measured for sample in part.samples()]
+        self._acceptor.send(joint.METRICS, pack(samples))
+
     def close(self) -> None:
-        """Close what is left, without waiting for clients."""
+        """Close what is left, without waiting for clients. What has been counted is told before that."""
+        self._tell_metrics()
         self._conversions.stop()
         for client in self._sockets.values():
             client.abort()

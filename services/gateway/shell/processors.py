@@ -12,6 +12,7 @@ from barnabas.cluster.config_description import Setting
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
 from barnabas.runtime.logs import get_logger
+from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.processes import ChildProcess, spawn
 from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
@@ -33,10 +34,12 @@ _STOP_GRACE_MS = DRAIN_GRACE_MS + 1_000
 class _Processor:
     """One processor's process, as long as it lives."""
 
-    __slots__ = ("applied_revision", "child", "connections", "index", "is_draining", "started_s")
+    __slots__ = ("applied_revision", "child", "connections", "index", "is_draining", "serial", "started_s")
 
-    def __init__(self, index: int, child: ChildProcess, started_s: float) -> None:
+    def __init__(self, index: int, serial: int, child: ChildProcess, started_s: float) -> None:
         self.index = index
+        self.serial = serial
+        """Never given twice, as an index is."""
         self.child = child
         self.started_s = started_s
         self.applied_revision = -1
@@ -57,6 +60,7 @@ class Processors:
         ask_controller: Callable[[ControllerRequest], Awaitable[ControllerAnswer | None]],
         on_applied: Callable[[int], None],
         on_closed: Callable[[str], None],
+        metrics: PodMetrics,
     ) -> None:
         """`on_applied(revision)`: every processor answers by it; `on_closed(address)`: a connection is gone."""
         self._properties = properties
@@ -66,6 +70,8 @@ class Processors:
         self._ask_controller = ask_controller
         self._on_applied = on_applied
         self._on_closed = on_closed
+        self._metrics = metrics
+        self._next_serial = 0
         self._loop = asyncio.get_running_loop()
         self._by_index: dict[int, _Processor] = {}
         self._draining: list[_Processor] = []
@@ -99,15 +105,19 @@ class Processors:
         def on_silence(_is_silent: bool) -> None:
             self._tell_applied()
 
+        serial = self._next_serial
+        self._next_serial += 1
         child = spawn("services.gateway.processor", on_message=on_message, on_exit=on_exit, on_silence=on_silence)
-        processor = _Processor(index, child, self._loop.time())
+        processor = _Processor(index, serial, child, self._loop.time())
         self._by_index[index] = processor
+        self._metrics.add(serial, lambda: child.messages.send(joint.METRICS))
         settings = joint.ProcessorSettings(index, self._properties, self._bound_ports, self._settings)
         child.messages.send(joint.SETTINGS, msgspec.json.encode(settings))
         if self._image.revision >= 0:
             child.messages.send(joint.METADATA, joint.encode_metadata(full_update(self._image)))
 
     def _exited(self, processor: _Processor, exit_code: int) -> None:
+        self._metrics.gone(processor.serial)
         for address in processor.connections.values():
             self._on_closed(address)
         processor.connections.clear()
@@ -182,6 +192,8 @@ class Processors:
             case joint.CLOSED:
                 for connection_id in joint.decode_ids(payload):
                     self._on_closed(processor.connections.pop(connection_id))
+            case joint.METRICS:
+                self._metrics.heard(processor.serial, payload)
             case joint.CALL if len(self._calls) >= _CALLS_MAX:
                 call_id, _ = joint.decode_call(payload)
                 processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, None))

@@ -241,10 +241,10 @@ class Partition:
 
     @property
     def in_sync_replicas_at_minimum(self) -> bool:
-        return len(self.isr.committed) >= self._in_sync_replicas_min
+        return len(self.isr.committed) >= self.in_sync_replicas_min
 
     @property
-    def _in_sync_replicas_min(self) -> int:
+    def in_sync_replicas_min(self) -> int:
         """Kafka's effective minimum is never more than the replicas that exist."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
@@ -309,5 +309,5 @@ class Partition:
             leading=self.leading,
             online=True,
             # Of records that are committed: whoever is about to join has them too (Kafka's `maximalIsr`).
-            in_sync_replicas_at_minimum=len(self.isr.maximal) >= self._in_sync_replicas_min,
+            in_sync_replicas_at_minimum=len(self.isr.maximal) >= self.in_sync_replicas_min,
         )

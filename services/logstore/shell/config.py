@@ -12,6 +12,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import settings_of
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
+from barnabas.runtime.metrics_listener import check_metrics_listener
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.replica_selection import ReplicaSelector
 from services.logstore.core.replication.fetcher import FetchLimits
@@ -130,6 +131,10 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     offsets_retention_check_interval_ms: Count = 10 * MINUTE_MS
     offset_metadata_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 4096
 
+    # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    metrics_listeners: str = ""
+    metrics_topics_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 100
+
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
@@ -141,6 +146,7 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         self.node_id = self.broker_id = self.node_id if self.node_id >= 0 else self.broker_id
         if self.node_id < 0:
             raise ValueError("node.id is not set and has no default")
+        check_metrics_listener(self.metrics_listeners)
         host, port = _split("listeners", self.listeners)
         if self.control_listeners:
             _split("control.listeners", self.control_listeners)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -11,7 +12,16 @@ import msgspec
 from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes import ChildProcess, spawn
-from services.logstore.control import ANSWER, COMMAND, LISTENING, SERVING, SESSION, STOP_GRACE_MS
+from services.logstore.control import (
+    ANSWER,
+    COMMAND,
+    LISTENING,
+    METRICS,
+    SCRAPED,
+    SERVING,
+    SESSION,
+    STOP_GRACE_MS,
+)
 
 MODULE: Final = "services.logstore.control"
 RESTART_MS_MIN: Final = 100
@@ -29,10 +39,20 @@ class ControlProcess:
         log_level: str,
         log_format: str,
         on_command: Callable[[int, ControlRequest], None],
+        node_id: int,
+        metrics_socket: socket.socket | None,
+        on_scraped: Callable[[], None],
     ) -> None:
+        """`on_scraped`: the pod's metrics are asked for there (the data process has better to do); `tell_metrics` then.
+
+        `metrics_socket` is bound here, so that it outlives a process that dies.
+        """
         self._address = address
         self._log_arguments = (log_level, log_format)
         self._on_command = on_command
+        self._node_id = node_id
+        self._metrics_socket = metrics_socket
+        self._on_scraped = on_scraped
         self._loop = asyncio.get_running_loop()
         self._child: ChildProcess | None = None
         # Sessions of one child after the other: an answer to a session of a dead child must not reach another's.
@@ -60,6 +80,10 @@ class ControlProcess:
         if self._child is not None:
             self._child.messages.take()
 
+    def tell_metrics(self, snapshot: bytes) -> None:
+        if self._child is not None:
+            self._child.messages.send(METRICS, snapshot)
+
     def set_serving(self, serving: bool) -> None:
         """What the listener's health says, now and after restarts."""
         self._is_serving = serving
@@ -77,6 +101,8 @@ class ControlProcess:
         self._generation += 1
         arguments = (self._address, *self._log_arguments)
         self._child = spawn(MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
+        if self._metrics_socket is not None:
+            self._child.messages.send(SCRAPED, str(self._node_id).encode(), [self._metrics_socket.fileno()])
 
     def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
         if kind == LISTENING:
@@ -87,6 +113,9 @@ class ControlProcess:
             self.set_serving(self._is_serving)
             if not self.listening.done():
                 self.listening.set_result(port)
+            return
+        if kind == METRICS:
+            self._on_scraped()
             return
         assert kind == COMMAND, kind
         (child_session,) = SESSION.unpack_from(payload)

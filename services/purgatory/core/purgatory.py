@@ -31,6 +31,7 @@ from barnabas.channel.messages import (
     WatchRequest,
 )
 from barnabas.cluster.image import ClusterImage
+from barnabas.metrics.family import Measured
 from services.purgatory.core.group_watches import GroupKey, GroupWatch, ParkedGroup
 from services.purgatory.core.timing_wheel import TimingWheel
 from services.purgatory.core.waiting import (
@@ -89,7 +90,17 @@ class PurgatoryCore:
     the shell's, one per gateway stream and never used twice; entry ids are unique within a stream.
     """
 
-    __slots__ = ("_completions", "_entries", "_entries_max", "_groups", "_streams", "_topic_ids", "_watches", "_wheel")
+    __slots__ = (
+        "_completions",
+        "_entries",
+        "_entries_max",
+        "_groups",
+        "_streams",
+        "_topic_ids",
+        "_watches",
+        "_wheel",
+        "measured",
+    )
 
     def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
         self._wheel = TimingWheel(now_ms)
@@ -101,6 +112,7 @@ class PurgatoryCore:
         self._completions: dict[int, list[Completion]] = {}
         # Of the image that was applied last.
         self._topic_ids: set[bytes] = set()
+        self.measured: list[Measured] = []
 
     @property
     def entries(self) -> int:

@@ -8,6 +8,7 @@ import msgspec
 
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
+from barnabas.runtime.metrics_listener import check_metrics_listener
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -23,11 +24,14 @@ class PurgatoryConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # Counted in conditions, about 500 bytes each; parks beyond it are answered as if their time had run out.
     purgatory_entries_max: Count = 2_000_000
+    # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
+    metrics_listeners: str = ""
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_metrics_listener(self.metrics_listeners)
         host, separator, port = self.listeners.rpartition(":")
         if not separator or not host or not port.isdigit():
             raise ValueError(f"listeners={self.listeners}: expected host:port")

@@ -12,6 +12,7 @@ from barnabas.channel.messages import GroupState, ParkResponse, PartitionState
 from barnabas.channel.packing import pack_park_response, scan_park_request
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
+from barnabas.metrics.family import Measured
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
@@ -34,6 +35,7 @@ class PurgatoryPod:
         self._loop = asyncio.get_running_loop()
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
+        self.measured: list[Measured] = [*self._core.measured]
 
     # --- gateways ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,28 @@
+"""Of every process and every pod: what it costs, what version it is, whether its processes answer a scrape."""
+
+from __future__ import annotations
+
+from barnabas.metrics.family import Family, Kind
+
+BUILD_INFO = Family("barnabas_build_info", Kind.GAUGE, "1; what runs here.", ("version", "role", "id"))
+PROCESSES = Family("barnabas_metrics_processes", Kind.GAUGE, "Processes of the pod that have answered this scrape.")
+SILENT_PROCESSES = Family(
+    "barnabas_metrics_silent_processes",
+    Kind.COUNTER,
+    "Answers to scrapes that a process of the pod did not give in time: its gauges are left out then, its counters "
+    "stand as they last were.",
+)
+
+CPU_SECONDS = Family("process_cpu_seconds", Kind.COUNTER, "User and system time of a process.", ("process",))
+RESIDENT_BYTES = Family("process_resident_memory_bytes", Kind.GAUGE, "Memory of a process, in RAM.", ("process",))
+OPEN_FDS = Family("process_open_fds", Kind.GAUGE, "Open file descriptors of a process.", ("process",))
+MAX_FDS = Family("process_max_fds", Kind.GAUGE, "How many it may open.", ("process",))
+START_TIME_SECONDS = Family(
+    "process_start_time_seconds", Kind.GAUGE, "When a process was started, in seconds since 1970.", ("process",)
+)
+GC_COLLECTIONS = Family(
+    "python_gc_collections", Kind.COUNTER, "Collections of Python's garbage collector.", ("process", "generation")
+)
+GC_SECONDS = Family(
+    "barnabas_gc_seconds", Kind.COUNTER, "Time in which a process did nothing but collect garbage.", ("process",)
+)

@@ -1,0 +1,182 @@
+"""The Prometheus endpoint of a pod: one HTTP listener, its requests on threads, its samples from the event loop.
+
+A scrape asks the event loop for samples (a copy of numbers, one at a time, however many ask) and writes them out on its
+own thread. The interpreter is handed over every half millisecond while it does, so that a loop in the same process goes
+on; the two data paths, processors and a logstore's data process, are other processes anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import io
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler
+
+from prometheus_client import exposition
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from barnabas.metrics.family import Family, Kind, Sample
+from barnabas.metrics.histogram import Histogram
+from barnabas.runtime.logs import get_logger
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+PATH: Final = "/metrics"
+COLLECT_S_MAX: Final = 5.0
+"""How long a scrape waits for the event loop; within it lies what that waits for the pod's other processes."""
+REQUESTS_MAX: Final = 8
+"""Served at once; more are closed: whoever opens connections here takes no memory from the pod."""
+_REQUEST_S_MAX: Final = 10.0
+_SWITCH_INTERVAL_S: Final = 0.0005
+
+_log = get_logger("metrics")
+
+
+class MetricsEndpoint:
+    """Serves `collect` at PATH from `start` to `stop`. `collect` runs on the event loop that this was made on."""
+
+    def __init__(self, bound: socket.socket, collect: Callable[[], Awaitable[Iterable[Sample]]]) -> None:
+        self._collect = collect
+        self._loop = asyncio.get_running_loop()
+        self._under_way: asyncio.Future[Iterable[Sample]] | None = None
+        self._server = _Server(bound, self._serve)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+
+    def start(self) -> None:
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take no more requests; those that are being served end with the process."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    async def collect_once(self) -> Iterable[Sample]:
+        """Whoever asks while samples are being collected gets the same ones."""
+        if self._under_way is None:
+            self._under_way = asyncio.ensure_future(self._collect())
+            self._under_way.add_done_callback(self._collected)
+        return await asyncio.shield(self._under_way)
+
+    def _collected(self, _done: asyncio.Future[Iterable[Sample]]) -> None:
+        self._under_way = None
+
+    def _serve(self, environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        """One request, on a thread of its own."""
+        if environ["PATH_INFO"] != PATH:
+            return _plain(start_response, "404 Not Found", f"metrics are at {PATH}")
+        if environ["REQUEST_METHOD"] != "GET":
+            return _plain(start_response, "405 Method Not Allowed", "metrics are to be read: GET")
+        asked = asyncio.run_coroutine_threadsafe(self.collect_once(), self._loop)
+        try:
+            samples = asked.result(COLLECT_S_MAX)
+        except (TimeoutError, concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
+            asked.cancel()
+            return _plain(start_response, "503 Service Unavailable", f"no samples within {COLLECT_S_MAX:.0f} s")
+        except Exception as error:
+            _log.error("samples can't be collected", limit_key="samples", reason=repr(error))
+            return _plain(start_response, "500 Internal Server Error", "samples can't be collected; see the log")
+        encode, content_type = exposition.choose_encoder(environ.get("HTTP_ACCEPT", ""))
+        start_response("200 OK", [("Content-Type", content_type)])
+        return [encode(_Samples(samples))]
+
+
+def _plain(start_response: StartResponse, status: str, line: str) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{line}\n".encode()]
+
+
+class _Samples(Collector):
+    """The samples of one scrape, as prometheus-client's families."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def collect(self) -> Iterator[Metric]:
+        by_family: dict[str, tuple[Family, list[Sample]]] = {}
+        for sample in self._samples:
+            by_family.setdefault(sample.family.name, (sample.family, []))[1].append(sample)
+        for _, (family, samples) in sorted(by_family.items()):
+            yield _metric(family, samples)
+
+
+def _metric(family: Family, samples: list[Sample]) -> Metric:
+    match family.kind:
+        case Kind.COUNTER:
+            counter = CounterMetricFamily(family.name, family.help, labels=family.labels)
+            for sample in samples:
+                assert not isinstance(sample.value, Histogram)
+                counter.add_metric(sample.labels, sample.value)
+            return counter
+        case Kind.GAUGE:
+            gauge = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+            for sample in samples:
+                assert not isinstance(sample.value, Histogram)
+                gauge.add_metric(sample.labels, sample.value)
+            return gauge
+        case Kind.HISTOGRAM:
+            histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+            for sample in samples:
+                assert isinstance(sample.value, Histogram)
+                histogram.add_metric(sample.labels, _buckets(sample.value), sample.value.sum / sample.value.unit)
+            return histogram
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """Prometheus': by upper bound, each with all that is below it; the last one has no bound."""
+    buckets: list[tuple[str, float]] = []
+    count = 0
+    for bound, within in zip(histogram.bounds, histogram.counts, strict=False):
+        count += within
+        buckets.append((_bound_text(bound / histogram.unit), count))
+    return [*buckets, ("+Inf", count + histogram.counts[-1])]
+
+
+def _bound_text(bound: float) -> str:
+    return str(bound)
+
+
+class _Server(exposition.ThreadingWSGIServer):
+    """prometheus-client's, over a socket that is bound already, with a bound on requests at once."""
+
+    def __init__(self, bound: socket.socket, app: Callable[[WSGIEnvironment, StartResponse], list[bytes]]) -> None:
+        self.address_family = bound.family
+        super().__init__(bound.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = bound
+        self.server_name, self.server_port = bound.getsockname()[:2]
+        self.setup_environ()
+        self.set_app(app)
+        self._free = threading.BoundedSemaphore(REQUESTS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        request.settimeout(_REQUEST_S_MAX)
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is gone or too slow is nobody's error."""
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+        pass
+
+    def get_stderr(self) -> Any:
+        return io.StringIO()

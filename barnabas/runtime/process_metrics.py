@@ -1,0 +1,53 @@
+"""What a process costs, from /proc and Python itself, under the names that every Prometheus client has for it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas.metrics.family import Sample
+from barnabas.metrics.process_families import (
+    CPU_SECONDS,
+    GC_COLLECTIONS,
+    GC_SECONDS,
+    MAX_FDS,
+    OPEN_FDS,
+    RESIDENT_BYTES,
+    START_TIME_SECONDS,
+)
+
+_PAGE_BYTES: Final = resource.getpagesize()
+_OWN: Final = Path("/proc/self")
+
+
+class ProcessMeter:
+    """Of this process; `name` says which one of its pod it is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._started_s = time.time()
+        self._gc_began_s = 0.0
+        self._gc_seconds = 0.0
+        gc.callbacks.append(self._collecting)
+
+    def _collecting(self, phase: str, _info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._gc_began_s = time.monotonic()
+        else:
+            self._gc_seconds += time.monotonic() - self._gc_began_s
+
+    def samples(self) -> Iterator[Sample]:
+        name = (self._name,)
+        yield Sample(CPU_SECONDS, name, time.process_time())
+        yield Sample(RESIDENT_BYTES, name, float(int((_OWN / "statm").read_text().split()[1]) * _PAGE_BYTES))
+        yield Sample(OPEN_FDS, name, float(len(os.listdir(_OWN / "fd")) - 1))
+        yield Sample(MAX_FDS, name, float(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+        yield Sample(START_TIME_SECONDS, name, self._started_s)
+        yield Sample(GC_SECONDS, name, self._gc_seconds)
+        for generation, statistics in enumerate(gc.get_stats()):
+            yield Sample(GC_COLLECTIONS, (self._name, str(generation)), float(statistics["collections"]))
