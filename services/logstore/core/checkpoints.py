@@ -1,11 +1,11 @@
 """When the offsets of all logs are written down, and what has to be forgotten of logs that were taken away.
 
-Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted. A
-recovery point says that everything below it needs no look after a crash. So the one of a log that was taken away has to
-be gone before there is a new log of the same name: recovery would take its bytes on trust, and a log start would cut
-records off. Nor may a flush of the old log be under way then, which puts the old leader epochs in place by a path that
-is the new log's, nor the cleaner be at work on it. A log that is cut is in the same case: its recovery point goes back
-before it does (`lower`).
+Four files per log directory: recovery points, high watermarks, log starts, and up to where logs are compacted; and the
+register of the cluster's topics. A recovery point says that everything below it needs no look after a crash. So the one
+of a log that was taken away has to be gone before there is a new log of the same name: recovery would take its bytes on
+trust, and a log start would cut records off. Nor may a flush of the old log be under way then, which puts the old
+leader epochs in place by a path that is the new log's, nor the cleaner be at work on it. A log that is cut is in the
+same case: its recovery point goes back before it does (`lower`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from services.logstore.core.storage.log_directory import LogDirectory
 
 # replica.high.watermark.checkpoint.interval.ms of Kafka.
 HIGH_WATERMARK_INTERVAL_MS = 5_000
+TOPIC_REGISTER_INTERVAL_MS = 5_000
 
 
 class _Kind(Enum):
@@ -28,6 +29,7 @@ class _Kind(Enum):
     LOG_STARTS = "before them nothing is in the log"
     HIGH_WATERMARKS = "below them everything is committed"
     CLEANER_OFFSETS = "below them a log is compacted"
+    TOPIC_REGISTER = "what the topics of the cluster are"
     KERNEL_BOOT = "as long as it lasts, what was written is in the page cache"
 
 
@@ -52,6 +54,7 @@ class Checkpoints:
             _Kind.LOG_STARTS: log_start_interval_ms,
             _Kind.HIGH_WATERMARKS: HIGH_WATERMARK_INTERVAL_MS,
             _Kind.CLEANER_OFFSETS: 0,
+            _Kind.TOPIC_REGISTER: TOPIC_REGISTER_INTERVAL_MS,
             _Kind.KERNEL_BOOT: 0,
         }
         self._due_ms = dict.fromkeys(_Kind, 0)
@@ -81,6 +84,11 @@ class Checkpoints:
 
     def first_dirty_offset_moved(self, log: PartitionLog) -> None:
         self._moved[_Kind.CLEANER_OFFSETS, self._directories.directory_of(log)] = None
+
+    def topics_changed(self) -> None:
+        """Topics have come or gone, or have other configs."""
+        for directory in self._directories.online:
+            self._moved[_Kind.TOPIC_REGISTER, directory] = None
 
     # --- logs that are taken away ---
 
@@ -166,6 +174,8 @@ class Checkpoints:
                 effect = directory.checkpoint_log_starts()
             case _Kind.CLEANER_OFFSETS:
                 effect = directory.checkpoint_cleaner_offsets()
+            case _Kind.TOPIC_REGISTER:
+                effect = self._directories.topic_register(directory)
             case _Kind.KERNEL_BOOT:
                 effect = directory.trust()
             case _Kind.HIGH_WATERMARKS:

@@ -287,8 +287,12 @@ class Control:
                 self._set_aside(stray)
         image = self._replicas.image
         may_go = self._may_go(command)
+        broker_configs = image.broker_configs
         if not image.apply(command):
             return
+        are_others = command.full or command.deleted_topic_ids or any(not topic.partial for topic in command.topics)
+        if are_others or image.broker_configs != broker_configs:
+            self._checkpoints.topics_changed()
         self._topics_deleted([topic.topic for topic in may_go if topic.topic_id not in image.topics_by_id])
         self._replication.on_image()
         changed_topics = list(image.topics_by_id.values()) if self._settings.follow_image() else command.topics

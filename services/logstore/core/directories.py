@@ -8,9 +8,10 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.checkpoints import TopicPartition
-from services.logstore.core.storage.effects import StorageEffect
+from services.logstore.core.storage.effects import FileReplacement, ReplaceEffect, StorageEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.topic_register import TOPIC_REGISTER, TopicRegister
 
 
 class Directories:
@@ -19,6 +20,7 @@ class Directories:
         self._replicas = replicas
         self.by_path = {directory.path: directory for directory in self._directories}
         self._failed: set[str] = set()
+        self._topic_register = TopicRegister(replicas.image)
         self.hides_partitions = any(directory.error is not None for directory in self._directories)
         """A directory was offline from the start: nobody knows what lies in it, so what is not here may well exist."""
         self.preferred: dict[TopicPartition, LogDirectory] = {}
@@ -27,6 +29,14 @@ class Directories:
     @property
     def online(self) -> list[LogDirectory]:
         return [directory for directory in self._directories if directory.error is None]
+
+    @property
+    def offline_count(self) -> int:
+        return sum(directory.error is not None for directory in self._directories)
+
+    @property
+    def full_count(self) -> int:
+        return sum(directory.no_room is not None for directory in self.online)
 
     def directory_of(self, log: PartitionLog) -> LogDirectory:
         return self.by_path[log.directory.rpartition("/")[0]]
@@ -63,6 +73,10 @@ class Directories:
         by_name = self._replicas.by_name
         return {key: by_name[key].high_watermark for key in directory.logs if key in by_name}
 
+    def topic_register(self, directory: LogDirectory) -> ReplaceEffect:
+        """To be written when the topics of the cluster, or their configs, are others."""
+        return ReplaceEffect(FileReplacement(f"{directory.path}/{TOPIC_REGISTER}", self._topic_register.content()))
+
     def deletions(self, now_ms: int) -> list[StorageEffect]:
         """Removals whose delay is over."""
         return [effect for directory in self.online for effect in directory.take_deletions(now_ms)]
@@ -86,6 +100,8 @@ class Directories:
         if directory.error is not None:
             return False
         try:
-            return directory.shut_down(self.high_watermarks(directory), broker_epoch)
+            # What the controller has never told of must not take the place of what it told of before.
+            register = [self.topic_register(directory)] if self._replicas.image.revision >= 0 else []
+            return directory.shut_down(self.high_watermarks(directory), broker_epoch, *register)
         except DiskError:
             return False

@@ -27,7 +27,7 @@ def note_directories(disk: Disk, directories: Sequence[LogDirectory]) -> list[st
     offline = configured - {each.path for each in sound.values()}
     known: dict[str, str] = {}
     for each in sound.values():
-        known |= _read(disk, each)
+        known |= read_known_directories(disk, each.path)
     missing = {key: path for key, path in known.items() if key not in sound and path not in configured}
     out_of_reach = {key: path for key, path in known.items() if path in offline}
     present = {key: each.path for key, each in sound.items()}
@@ -45,9 +45,9 @@ def missed(path: str) -> DiskError:
     return DiskError(DiskErrorKind.NOT_FOUND, "log.dirs lacks", path)
 
 
-def _read(disk: Disk, directory: LogDirectory) -> dict[str, str]:
-    """Paths by directory id. A line that says nothing is as good as none."""
-    path = f"{directory.path}/{KNOWN_LOG_DIRS}"
+def read_known_directories(disk: Disk, directory: str) -> dict[str, str]:
+    """Paths by directory id, as one log directory lists them. A line that says nothing is as good as none."""
+    path = f"{directory}/{KNOWN_LOG_DIRS}"
     if not disk.exists(path):
         return {}
     lines = [line.split(" ", 1) for line in disk.read_file(path).decode("utf-8", "replace").splitlines()]

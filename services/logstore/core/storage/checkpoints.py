@@ -84,7 +84,7 @@ def format_partition_metadata(topic_id: bytes) -> bytes:
 
 def parse_partition_metadata(content: bytes) -> bytes | None:
     """The topic id, 16 bytes."""
-    properties = _parse_lines(content, ":")
+    properties = parse_lines(content, ":")
     if properties.get("version") != "0":
         return None
     return uuid_from_text(properties.get("topic_id", ""))
@@ -110,7 +110,7 @@ def format_meta_properties(identity: DirectoryIdentity) -> bytes:
 
 
 def parse_meta_properties(content: bytes) -> DirectoryIdentity | None:
-    properties = _parse_lines(content, "=")
+    properties = parse_lines(content, "=")
     node_id = whole_number(properties.get("node.id", ""))
     directory_id = uuid_from_text(properties.get("directory.id", ""))
     cluster_id = properties.get("cluster.id")
@@ -124,7 +124,8 @@ def format_clean_shutdown(broker_epoch: int) -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
-def _parse_lines(content: bytes, separator: str) -> dict[str, str]:
+def parse_lines(content: bytes, separator: str) -> dict[str, str]:
+    """`name<separator>value`, line by line; comments and anything else are skipped."""
     properties: dict[str, str] = {}
     for line in content.decode("utf-8", "replace").splitlines():
         name, found, value = line.partition(separator)

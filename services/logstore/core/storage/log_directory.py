@@ -15,6 +15,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError
 from services.logstore.core.storage import checkpoints
 from services.logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
+from services.logstore.core.storage.directory_format import check_format, raise_format
 from services.logstore.core.storage.directory_identity import DirectoryRefusal, identify, make_durably
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
@@ -94,11 +95,15 @@ class LogDirectory:
         new_directory_id: bytes,
         unique_name: Callable[[], str],
     ) -> LogDirectory | DirectoryRefusal:
-        """Make or check `meta.properties`, and take the clean-shutdown marker away. Raises DiskError."""
+        """Make or check `meta.properties` and the format, and take the clean-shutdown marker away. Raises DiskError."""
         make_durably(disk, path)
         identity = identify(disk, path, DirectoryIdentity(cluster_id, node_id, new_directory_id))
         if isinstance(identity, DirectoryRefusal):
             return identity
+        refusal = check_format(disk, path)
+        if refusal is not None:
+            return refusal
+        raise_format(disk, path)
         disk.watch_volume(path)
         directory = cls(disk, path, identity, unique_name)
         directory._take_marker()
@@ -393,12 +398,17 @@ class LogDirectory:
             return [VolumeFlushEffect(self.path, flushes)]
         return flushes
 
-    def shut_down(self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int) -> bool:
-        """Write the checkpoints, and the marker if everything is durable; whether it was written. Raises DiskError."""
+    def shut_down(
+        self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int, *others: ReplaceEffect
+    ) -> bool:
+        """Write the checkpoints and `others`, and the marker if everything is durable; whether it was written. Raises
+        DiskError.
+        """
         for effect in (
             self.checkpoint_recovery_points(),
             self.checkpoint_log_starts(),
             self.checkpoint_high_watermarks(high_watermarks),
+            *others,
         ):
             execute(self._disk, effect)
         is_clean = self.error is None and all(log.error is None and log.is_durable for log in self.logs.values())

@@ -1,0 +1,131 @@
+"""A back-up of the cluster's state in etcd: every key below the prefix that no lease owns, at one revision, as text.
+
+    {"format": "barnabas-backup", "version": 1, "cluster_id": …, "prefix": …, "revision": …, "taken_ms": …, …}
+    {"key": "cluster", "value": "{\"cluster_id\":…}"}
+    …
+    {"sha256": "…"}
+
+One JSON object a line, in the order of the keys, which are relative to the prefix. A value that is no UTF-8 is given as
+`value_base64` instead. The last line is the SHA-256 of all bytes before it, so that a file that was cut off or has
+rotted is told from a whole one. Fields that are not known are skipped; another `version` means that this page does not
+hold any more. Registrations and the election live under leases, and are left out: they are of processes, not of the
+cluster. Format and use: docs/backup.md.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from barnabas.ports.etcd import NO_LEASE, Snapshot
+
+FORMAT: Final = "barnabas-backup"
+VERSION: Final = 1
+
+
+class UnreadableBackup(ValueError):  # noqa: N818 - it names what was found
+    """The file is no back-up, or not a whole one; the message says which."""
+
+
+@dataclass(slots=True, frozen=True)
+class BackupHeader:
+    cluster_id: str
+    prefix: str
+    revision: int
+    # Wall clock.
+    taken_ms: int
+    # The version of Barnabas that took it.
+    written_by: str
+    # How many follow.
+    keys: int
+    format: str = FORMAT
+    version: int = VERSION
+
+
+@dataclass(slots=True, frozen=True)
+class BackupEntry:
+    key: str
+    value: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class Backup:
+    header: BackupHeader
+    entries: tuple[BackupEntry, ...]
+
+
+def take_backup(snapshot: Snapshot, prefix: str, cluster_id: str, taken_ms: int, written_by: str) -> Backup:
+    """Of everything below the prefix, as it was at one revision."""
+    entries = tuple(
+        [BackupEntry(each.key[len(prefix) :], each.value) for each in snapshot.key_values if each.lease == NO_LEASE]
+    )
+    header = BackupHeader(cluster_id, prefix, snapshot.revision, taken_ms, written_by, len(entries))
+    return Backup(header, entries)
+
+
+def encode_backup(backup: Backup) -> bytes:
+    lines = [_line(msgspec.to_builtins(backup.header)), *[_line(_entry_values(each)) for each in backup.entries]]
+    content = b"".join(lines)
+    return content + _line({"sha256": hashlib.sha256(content).hexdigest()})
+
+
+def decode_backup(content: bytes) -> Backup:
+    """Raises UnreadableBackup."""
+    body_end = content.rstrip(b"\n").rfind(b"\n") + 1
+    body, last = content[:body_end], _object(content[body_end:])
+    first = _object(body.partition(b"\n")[0])
+    if first.get("format") != FORMAT:
+        raise UnreadableBackup("it is no back-up of Barnabas, or its first line is missing")
+    if first.get("version") != VERSION:
+        raise UnreadableBackup(
+            f"its format is version {first.get('version')}, and this Barnabas reads version {VERSION}: "
+            f"use {first.get('written_by')} or newer"
+        )
+    if "sha256" not in last:
+        raise UnreadableBackup("it was cut off: its last line, the checksum, is missing")
+    if last["sha256"] != hashlib.sha256(body).hexdigest():
+        raise UnreadableBackup("its checksum is wrong: it has been changed, or has rotted")
+    try:
+        header = msgspec.convert(first, BackupHeader)
+    except msgspec.ValidationError as error:
+        raise UnreadableBackup(f"its first line: {error}") from None
+    entries = tuple([_entry(line) for line in body.splitlines()[1:]])
+    if len(entries) != header.keys:
+        raise UnreadableBackup(f"it has {len(entries)} keys, and its first line counts {header.keys}")
+    return Backup(header, entries)
+
+
+def _entry_values(entry: BackupEntry) -> dict[str, str]:
+    try:
+        return {"key": entry.key, "value": entry.value.decode()}
+    except UnicodeDecodeError:
+        return {"key": entry.key, "value_base64": base64.b64encode(entry.value).decode()}
+
+
+def _entry(line: bytes) -> BackupEntry:
+    values = _object(line)
+    try:
+        if "value" in values:
+            return BackupEntry(str(values["key"]), values["value"].encode())
+        return BackupEntry(str(values["key"]), base64.b64decode(values["value_base64"], validate=True))
+    except (KeyError, AttributeError, TypeError, binascii.Error):
+        raise UnreadableBackup(f"a line is no key with its value: {line[:60].decode('utf-8', 'replace')}") from None
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """An empty one where the line is none."""
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _line(values: dict[str, Any]) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,96 @@
+"""What is on the disks of one stopped logstore, as `barnabas inspect` tells it: enough to give its partitions a place
+in etcd again. Values, and their JSON for files that go from host to host.
+
+`latest_epoch` is the last leader epoch that the log knows of, -1 where it knows none; offsets are those that a start of
+the logstore would find, recovery included. `high_watermark` is the last one that was written down: records below it
+were committed, and may have been acknowledged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+VERSION: Final = 1
+
+
+class UnreadableInspection(ValueError):  # noqa: N818 - it names what was found
+    """The content is no inspection that this version can read."""
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionFound:
+    topic: str
+    # 32 hexadecimal digits, as in etcd's keys; empty where `partition.metadata` is missing or torn.
+    topic_id: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    latest_epoch: int
+    high_watermark: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class KnownTopic:
+    """What a log directory's register says of a topic, whether it has partitions of it or not."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    configs: dict[str, str]
+
+
+@dataclass(slots=True, frozen=True)
+class Register:
+    """The topics and configs of the cluster as one logstore last heard of them (`topic-register` in a log directory).
+
+    A later one has a greater (controller_epoch, revision).
+    """
+
+    controller_epoch: int
+    revision: int
+    topics: list[KnownTopic] = field(default_factory=list)
+    # By broker id; -1 for those of all brokers.
+    broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
+    # Logstores that were registered then.
+    node_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class LogDirFound:
+    path: str
+    directory_id: str
+    shut_down_cleanly: bool
+    partitions: list[PartitionFound]
+    # Directories that were set aside, by name: nothing is made of them.
+    strays: list[str] = field(default_factory=list)
+    register: Register | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class NodeInspection:
+    cluster_id: str
+    node_id: int
+    log_dirs: list[LogDirFound]
+    # Directories that this logstore has had and that were not looked at.
+    missing_log_dirs: list[str] = field(default_factory=list)
+    # The largest producer id in any of the logs; -1 without one.
+    producer_id_max: int = -1
+    version: int = VERSION
+
+
+def encode_inspection(inspection: NodeInspection) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(inspection), indent=1) + b"\n"
+
+
+def decode_inspection(content: bytes) -> NodeInspection:
+    """Raises UnreadableInspection."""
+    try:
+        version = msgspec.json.decode(content, type=dict[str, object]).get("version")
+        if version != VERSION:
+            raise UnreadableInspection(f"it is of version {version}, and this Barnabas reads version {VERSION}")
+        return msgspec.json.decode(content, type=NodeInspection)
+    except msgspec.DecodeError as error:
+        raise UnreadableInspection(f"it is not what `barnabas inspect` prints: {error}") from None

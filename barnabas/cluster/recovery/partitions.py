@@ -1,0 +1,109 @@
+"""One partition made again: its replicas, who may lead it, and under which epoch.
+
+Nobody leads yet: the controller elects from the in-sync replicas, as it does after any restart. In sync is who has the
+log that ranks highest, and everybody else whose log is the same; the others follow, and are cut where they part. That
+log has every committed record if the logs of all replicas were looked at, or of so many that the others alone can't
+have acknowledged anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from barnabas.cluster.inspection import PartitionFound
+from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
+from barnabas.cluster.recovery.found import rank
+
+EPOCHS_SKIPPED: Final = 1000
+"""Epochs past the last that is known: elections may have counted on without a record, and clients have heard of them.
+A client does not believe metadata of an older epoch than it has seen."""
+
+
+class Loss(Enum):
+    """What may be missing of a partition's acknowledged records."""
+
+    NOTHING = "nothing"
+    EVERYTHING = "it has no log on any disk that was inspected, and begins anew, empty"
+    OFFLINE = "it has no log on any disk that was inspected, and stays offline until a logstore that has one is back"
+    THE_END = "its longest log ends before the last high watermark that was noted"
+    UNKNOWN = "replicas that were not inspected may have had later records"
+
+
+@dataclass(slots=True, frozen=True)
+class RecoveredPartition:
+    record: PartitionRecord
+    loss: Loss
+
+
+def recover_partition(
+    logs: Mapping[int, PartitionFound],
+    remembered: PartitionRecord | None,
+    absent: Set[int],
+    *,
+    fallback: Sequence[int],
+    replication_factor: int,
+    min_insync_replicas: int,
+) -> RecoveredPartition:
+    """`logs` by node; `absent` are nodes that could not be inspected, `fallback` where an empty one is made."""
+    replicas = _replicas(logs, remembered, absent, fallback, replication_factor)
+    best = max((rank(log) for log in logs.values()), default=None)
+    if best is not None:
+        in_sync = [node_id for node_id in replicas if node_id in logs and rank(logs[node_id]) == best]
+    else:
+        away = [node_id for node_id in replicas if node_id in absent]
+        were_in_sync = [node_id for node_id in away if remembered and node_id in remembered.in_sync_replicas]
+        in_sync = were_in_sync or away or list(replicas)
+    epochs = [log.latest_epoch for log in logs.values()]
+    known_epoch = max([NO_EPOCH if remembered is None else remembered.leader_epoch, *epochs])
+    record = PartitionRecord(
+        leader=NO_LEADER,
+        leader_epoch=known_epoch + EPOCHS_SKIPPED,
+        partition_epoch=0 if remembered is None else remembered.partition_epoch + 1,
+        replicas=tuple(replicas),
+        in_sync_replicas=tuple(in_sync),
+    )
+    return RecoveredPartition(record, _loss(logs, replicas, absent, min_insync_replicas))
+
+
+def _replicas(
+    logs: Mapping[int, PartitionFound],
+    remembered: PartitionRecord | None,
+    absent: Set[int],
+    fallback: Sequence[int],
+    replication_factor: int,
+) -> list[int]:
+    """Who has a log, in the order that is remembered; who may have one and could not be asked; and, as long as these
+    are too few, who had one.
+    """
+    order = [] if remembered is None else list(remembered.replicas)
+    replicas = [node_id for node_id in order if node_id in logs or node_id in absent]
+    replicas += _by_rank(logs, [node_id for node_id in logs if node_id not in replicas])
+    missing = replication_factor - len(replicas)
+    if missing > 0:
+        replicas += [node_id for node_id in (*order, *fallback) if node_id not in replicas][:missing]
+    return list(dict.fromkeys(replicas))
+
+
+def _by_rank(logs: Mapping[int, PartitionFound], node_ids: list[int]) -> list[int]:
+    """The longest first; equal ones take turns by partition, so that not one node is preferred everywhere."""
+    if not node_ids:
+        return []
+    turn = next(iter(logs.values())).partition % len(node_ids)
+    in_turn = sorted(node_ids)[turn:] + sorted(node_ids)[:turn]
+    return sorted(in_turn, key=lambda node_id: rank(logs[node_id]), reverse=True)
+
+
+def _loss(
+    logs: Mapping[int, PartitionFound], replicas: Sequence[int], absent: Set[int], min_insync_replicas: int
+) -> Loss:
+    if not logs:
+        return Loss.OFFLINE if any(node_id in absent for node_id in replicas) else Loss.EVERYTHING
+    if max(log.log_end_offset for log in logs.values()) < max(log.high_watermark for log in logs.values()):
+        return Loss.THE_END
+    not_asked = [node_id for node_id in replicas if node_id not in logs and node_id in absent]
+    # Those alone could have been the in-sync replicas that acknowledged a record.
+    return Loss.UNKNOWN if len(not_asked) >= max(min_insync_replicas, 1) else Loss.NOTHING

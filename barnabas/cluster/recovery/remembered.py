@@ -1,0 +1,95 @@
+"""What a back-up remembers of the cluster, by meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barnabas.cluster.backup import Backup
+from barnabas.cluster.cluster_version import VersionRecord
+from barnabas.cluster.keys import (
+    BrokerConfigsRecord,
+    ClusterRecord,
+    ControllerEpochRecord,
+    DeletionRecord,
+    Keys,
+    MemberRecord,
+    PartitionChunk,
+    PartitionRecord,
+    ProducerIdsRecord,
+    Role,
+    TopicRecord,
+    decode_record,
+)
+
+
+@dataclass(slots=True)
+class Remembered:
+    """Empty where there is no back-up."""
+
+    cluster_id: str = ""
+    revision: int = -1
+    controller_epoch: int = 0
+    next_producer_id: int = 0
+    version: VersionRecord | None = None
+    topics: dict[str, TopicRecord] = field(default_factory=dict)
+    chunks: dict[bytes, dict[int, PartitionChunk]] = field(default_factory=dict)
+    deletions: dict[bytes, DeletionRecord] = field(default_factory=dict)
+    broker_configs: dict[int, dict[str, str]] = field(default_factory=dict)
+    logstores: dict[int, MemberRecord] = field(default_factory=dict)
+    # Carried over as they are, by key: what operators have asked for.
+    others: dict[str, bytes] = field(default_factory=dict)
+    # What nobody can read, as lines for the operator.
+    problems: list[str] = field(default_factory=list)
+
+    def partitions(self, topic_id: bytes) -> list[PartitionRecord]:
+        chunks = self.chunks.get(topic_id, {})
+        return [partition for number in sorted(chunks) for partition in chunks[number].partitions]
+
+    def node_ids(self) -> set[int]:
+        """Logstores that were members, or have replicas."""
+        with_replicas = {
+            node_id
+            for chunks in self.chunks.values()
+            for chunk in chunks.values()
+            for partition in chunk.partitions
+            for node_id in partition.replicas
+        }
+        return {*self.logstores, *with_replicas}
+
+
+def remember(backup: Backup, keys: Keys) -> Remembered:
+    """`keys` are those of the prefix that is written to."""
+    found = Remembered(revision=backup.header.revision)
+    for entry in backup.entries:
+        try:
+            _put(found, keys, entry.key, entry.value)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            found.problems.append(f"{entry.key} can't be read, and is left out: {type(error).__name__}: {error}")
+    return found
+
+
+def _put(found: Remembered, keys: Keys, key: str, value: bytes) -> None:
+    match decode_record(keys, keys.prefix + key, value):
+        case None:
+            found.problems.append(f"{key} is left out: this version does not know it")
+        case VersionRecord() as record:
+            found.version = record
+        case ClusterRecord() as record:
+            found.cluster_id = record.cluster_id
+        case ControllerEpochRecord() as record:
+            found.controller_epoch = record.controller_epoch
+        case ProducerIdsRecord() as record:
+            found.next_producer_id = record.next_producer_id
+        case MemberRecord() as record:
+            if record.role is Role.LOGSTORE:
+                found.logstores[int(record.member_id)] = record
+        case TopicRecord() as record:
+            found.topics[record.topic] = record
+        case PartitionChunk() as record:
+            found.chunks.setdefault(record.topic_id, {})[record.chunk] = record
+        case DeletionRecord() as record:
+            found.deletions[record.topic_id] = record
+        case BrokerConfigsRecord() as record:
+            found.broker_configs[record.broker_id] = record.configs
+        case _:
+            found.others[key] = value
