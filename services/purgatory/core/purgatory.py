@@ -14,7 +14,7 @@ has published.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -31,8 +31,17 @@ from barnabas.channel.messages import (
     WatchRequest,
 )
 from barnabas.cluster.image import ClusterImage
-from barnabas.metrics.family import Measured
+from barnabas.metrics.family import Sample
+from barnabas.metrics.histogram import Histogram
+from barnabas.metrics.purgatory_families import (
+    CAPACITY,
+    TIMER_LATENESS,
+    TIMER_SIZE,
+    WATCHED_GROUPS,
+    WATCHED_PARTITIONS,
+)
 from services.purgatory.core.group_watches import GroupKey, GroupWatch, ParkedGroup
+from services.purgatory.core.meter import Meter, Parked
 from services.purgatory.core.timing_wheel import TimingWheel
 from services.purgatory.core.waiting import (
     NOT_LEADER_OR_FOLLOWER,
@@ -52,8 +61,6 @@ from services.purgatory.core.watches import (
 )
 
 ENTRIES_MAX = 2_000_000
-
-Parked = ParkedProduce | ParkedFetch | ParkedGroup
 
 
 @dataclass(slots=True)
@@ -95,11 +102,12 @@ class PurgatoryCore:
         "_entries",
         "_entries_max",
         "_groups",
+        "_lateness",
+        "_meter",
         "_streams",
         "_topic_ids",
         "_watches",
         "_wheel",
-        "measured",
     )
 
     def __init__(self, now_ms: int, entries_max: int = ENTRIES_MAX) -> None:
@@ -112,7 +120,8 @@ class PurgatoryCore:
         self._completions: dict[int, list[Completion]] = {}
         # Of the image that was applied last.
         self._topic_ids: set[bytes] = set()
-        self.measured: list[Measured] = []
+        self._meter = Meter()
+        self._lateness = Histogram()
 
     @property
     def entries(self) -> int:
@@ -126,6 +135,14 @@ class PurgatoryCore:
     @property
     def watched_groups(self) -> int:
         return len(self._groups)
+
+    def samples(self) -> Iterator[Sample]:
+        yield from self._meter.samples()
+        yield Sample(CAPACITY, (), self._entries_max)
+        yield Sample(WATCHED_PARTITIONS, (), self.watched_partitions)
+        yield Sample(WATCHED_GROUPS, (), self.watched_groups)
+        yield Sample(TIMER_SIZE, (), len(self._wheel))
+        yield Sample(TIMER_LATENESS, (), self._lateness)
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do, None when nothing is parked."""
@@ -178,11 +195,13 @@ class PurgatoryCore:
         """The client is gone: the entry ends without an answer. One that has ended already is no error."""
         entry = self._streams.get(stream_id, {}).get(entry_id)
         if entry is not None:
+            self._meter.dropped += 1
             self._remove(entry)
 
     def stream_closed(self, stream_id: int) -> None:
         """The gateway is gone, or asks the leaders itself from now on: all its entries end silently."""
         for entry in list(self._streams.get(stream_id, {}).values()):
+            self._meter.dropped += 1
             self._remove(entry)
         self._completions.pop(stream_id, None)
 
@@ -192,6 +211,7 @@ class PurgatoryCore:
             watch = self._watches.find(node_id, (state.topic_id, state.partition))
             if watch is None:
                 continue
+            self._meter.wake_ups += 1
             known = watch.state
             watch.learn(state)
             log_start_moved = known is None or known.log_start_offset != state.log_start_offset
@@ -203,6 +223,7 @@ class PurgatoryCore:
             watch = self._groups.find(node_id, (state.topic_id, state.partition, state.group_id))
             if watch is None:
                 continue
+            self._meter.wake_ups += 1
             watch.state = state
             for entry in list(watch.waits):
                 outcome = entry.outcome()
@@ -249,6 +270,9 @@ class PurgatoryCore:
 
     def advance(self, now_ms: int) -> None:
         """End what has waited long enough."""
+        due_ms = self._wheel.next_deadline_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            self._lateness.add((now_ms - due_ms) * 1000)
         for entry in self._wheel.advance(now_ms):
             self._end(cast("Parked", entry), Outcome.EXPIRED)
 
@@ -270,6 +294,7 @@ class PurgatoryCore:
         stream = self._streams.setdefault(entry.stream_id, {})
         weight = _weight_of(entry)
         if self._entries + weight > self._entries_max:
+            self._meter.refused += 1
             self._answer(entry, Outcome.EXPIRED)
             return False
         if entry.entry_id in stream:
@@ -277,6 +302,7 @@ class PurgatoryCore:
             return False
         stream[entry.entry_id] = entry
         self._entries += weight
+        self._meter.parked(entry, weight)
         self._wheel.add(entry)
         return True
 
@@ -334,13 +360,16 @@ class PurgatoryCore:
         self._remove(entry)
 
     def _answer(self, entry: Parked, outcome: Outcome) -> None:
+        self._meter.completed(entry, outcome)
         codes = [wait.error_code for wait in entry.waits] if isinstance(entry, ParkedProduce) else []
         self._completions.setdefault(entry.stream_id, []).append(Completion(entry.entry_id, outcome, codes))
 
     def _remove(self, entry: Parked) -> None:
         self._wheel.cancel(entry)
         del self._streams[entry.stream_id][entry.entry_id]
-        self._entries -= _weight_of(entry)
+        weight = _weight_of(entry)
+        self._entries -= weight
+        self._meter.removed(entry, weight)
         if isinstance(entry, ParkedGroup):
             del entry.watch.waits[entry]
             if not entry.watch.waits:

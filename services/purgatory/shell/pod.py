@@ -7,12 +7,14 @@ everything that arrived together leaves together.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from barnabas.channel.messages import GroupState, ParkResponse, PartitionState
 from barnabas.channel.packing import pack_park_response, scan_park_request
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
-from barnabas.metrics.family import Measured
+from barnabas.metrics.family import Measured, Sample
+from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAMS, LOGSTORE_STREAMS_LOST
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
@@ -32,10 +34,12 @@ class PurgatoryPod:
         self._core = PurgatoryCore(monotonic_ms(), entries_max)
         self._streams: dict[int, ServerStream] = {}
         self._streams_opened = 0
+        self._logstores_up = 0
+        self._logstores_lost = 0
         self._loop = asyncio.get_running_loop()
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
-        self.measured: list[Measured] = [*self._core.measured]
+        self.measured: list[Measured] = [self._core, self]
 
     # --- gateways ----------------------------------------------------------------------------------------------------
 
@@ -83,6 +87,7 @@ class PurgatoryPod:
 
     def logstore_up(self, node_id: int) -> None:
         """This and the next three: see `LogstoreWatcher`."""
+        self._logstores_up += 1
         self._core.logstore_up(node_id)
         self._schedule_turn()
 
@@ -95,7 +100,14 @@ class PurgatoryPod:
         self._schedule_turn()
 
     def logstore_down(self, node_id: int) -> None:
+        self._logstores_up -= 1
+        self._logstores_lost += 1
         self._core.logstore_down(node_id)
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(GATEWAY_STREAMS, (), len(self._streams))
+        yield Sample(LOGSTORE_STREAMS, (), self._logstores_up)
+        yield Sample(LOGSTORE_STREAMS_LOST, (), self._logstores_lost)
 
     # --- turns -------------------------------------------------------------------------------------------------------
 
