@@ -10,6 +10,11 @@ def monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+def monotonic_us() -> int:
+    """The same clock in microseconds: what requests are timed by."""
+    return time.monotonic_ns() // 1_000
+
+
 def wall_ms() -> int:
     """Milliseconds since 1970 by the system's clock, which may jump: for record timestamps only."""
     return time.time_ns() // 1_000_000

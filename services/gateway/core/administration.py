@@ -16,12 +16,17 @@ from services.gateway.core.effects import LogstoreCall
 
 if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
+    from services.gateway.core.request_timing import RequestTiming
 
 CALLS_UNDER_WAY_MAX: Final = 8
 """Of one kind, from this processor to one logstore."""
 
 
 class Asker(Protocol):
+    @property
+    def timing(self) -> RequestTiming | None:
+        """Where the request is timed that asks."""
+
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
         """The answer, or None: it was lost, and what was asked for may have been done."""
 
@@ -77,6 +82,9 @@ class AdministrationRoom:
     def _send(self, line: _Line, call: LogstoreCall) -> None:
         line.under_way[call.call_id] = call
         self._calls.append(call)
+        asker, _ = self._askers[call.call_id]
+        if asker.timing is not None:
+            asker.timing.sent()
 
     def answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
         asked = self._askers.pop(call_id, None)
@@ -84,7 +92,13 @@ class AdministrationRoom:
             return
         asker, call = asked
         self._leave(call)
+        timing = asker.timing
+        if timing is not None:
+            # Its time at the logstore is not told: all of it is the channel's.
+            timing.answered(0, 0)
         asker.logstore_answered(call, answer)
+        if timing is not None:
+            timing.still_waits()
 
     def forget(self, call: LogstoreCall) -> None:
         """Nobody waits for it any more. If it was sent, it may be done all the same."""

@@ -147,6 +147,9 @@ class AppendRouter:
         logstore.appends_in_flight[request_id] = append
         exchange = logstore.exchange or self._logstores.exchange_of(logstore)
         exchange.appends.append(append)
+        produce = append.produce
+        if produce is not None and produce.timing is not None:
+            logstore.time(exchange, request_id, produce.timing)
         logstore.gathered_bytes += len(append.records)
         return _Attempt.DONE
 
@@ -239,6 +242,8 @@ class AppendRouter:
         logstore.appends_in_flight.clear()
         if logstore.exchange is not None:
             logstore.exchange.appends.clear()
+            logstore.exchange.timed.clear()
+            logstore.leaving_exchange.clear()
             logstore.gathered_bytes = 0
         for append in lost:
             assert append.order is not None

@@ -80,15 +80,20 @@ class ClientRoom:
             return
         memory.held_bytes += splitter.buffered_bytes
         answers_left = _ANSWERS_PER_TURN
+        # One that has come alone and may start has come now.
+        arrived_us = self._processor.metrics.read_us() if len(frames) > 1 else -1
         for frame in frames:
             if answers_left and not connection.queued_frames and connection.may_start(frame):
-                self._processor.requests.start(connection, frame)
+                self._processor.requests.start(connection, frame, arrived_us)
                 if connection.is_closed:
                     return
                 if connection.unanswered == 0:
                     answers_left -= 1
             else:
+                if arrived_us < 0:
+                    arrived_us = self._processor.metrics.read_us()
                 connection.queued_frames.append(frame)
+                connection.queued_since_us.append(arrived_us)
                 frame_bytes = len(frame) + QUEUED_FRAME_BYTES
                 connection.queued_bytes += frame_bytes
                 memory.held_bytes += frame_bytes
@@ -135,6 +140,7 @@ class ClientRoom:
         self._request_memory.held_bytes -= connection.splitter.buffered_bytes + connection.queued_bytes
         self._request_memory.forget(connection)
         self._fetch_memory.unsent_bytes -= connection.unsent_bytes
+        self._processor.metrics.cancelled(connection)
         for slot in connection.slots:
             if slot.kind is None:
                 self._deadlines.remove(slot)
@@ -144,6 +150,7 @@ class ClientRoom:
                 self._fetch_memory.release(slot.reserved_bytes)
         connection.slots.clear()
         connection.queued_frames.clear()
+        connection.queued_since_us.clear()
 
     def check_idle(self, connection: Connection, now_ms: int) -> None:
         """`connections.max.idle.ms`; a connection that waits for an answer is not idle."""
@@ -181,6 +188,22 @@ class ClientRoom:
             held = {"buffered_bytes": connection.splitter.buffered_bytes}
             self._journal.note(LogLevel.WARNING, event, connection.context, None, held)
             self.abort(connection)
+
+    def unanswered_by_api_key(self) -> dict[int, int]:
+        """How many requests are under way."""
+        unanswered: dict[int, int] = {}
+        for each in self._connections.values():
+            if each.unanswered:
+                unanswered[each.run_api_key] = unanswered.get(each.run_api_key, 0) + each.unanswered
+        return unanswered
+
+    def queued_requests(self) -> int:
+        """Whole, and not begun."""
+        return sum(len(each.queued_frames) for each in self._connections.values())
+
+    def queued_responses(self) -> int:
+        """Answers that wait for those before them."""
+        return sum(len(each.slots) - each.unanswered for each in self._connections.values())
 
     def drain(self) -> None:
         self._is_draining = True
@@ -222,7 +245,7 @@ class ClientRoom:
             frame_bytes = len(frame) + QUEUED_FRAME_BYTES
             connection.queued_bytes -= frame_bytes
             self._request_memory.held_bytes -= frame_bytes
-            self._processor.requests.start(connection, frame)
+            self._processor.requests.start(connection, frame, connection.queued_since_us.popleft())
             if connection.is_closed:
                 return
             if connection.unanswered == 0:
@@ -270,6 +293,7 @@ class ClientRoom:
     def _flush(self, connection: Connection) -> None:
         if connection.outgoing:
             self._writes.append((connection.connection_id, connection.outgoing))
+            connection.written_bytes += connection.outgoing_bytes
             connection.outgoing = []
             connection.outgoing_bytes = 0
 

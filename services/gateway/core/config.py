@@ -102,6 +102,13 @@ class GatewayConfig:
     topic_creation_wait_ms_max: int = 5_000
     """How long Metadata waits for topics that it creates."""
 
+    metrics_enable: bool = True
+    """Whether requests are counted and timed."""
+    traces_sample_every: int = 0
+    """Of each API and version so many requests have one that is traced; 0: none."""
+    request_log_slow_ms: int = -1
+    """A timed request that takes as long is logged with its hops; -1: none."""
+
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """By broker key as the gateway started: how it describes brokers, each of which it serves."""
 

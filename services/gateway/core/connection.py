@@ -44,6 +44,7 @@ class Connection:
         "processor",
         "queued_bytes",
         "queued_frames",
+        "queued_since_us",
         "run_api_key",
         "slots",
         "splitter",
@@ -52,6 +53,7 @@ class Connection:
         "unsent_bytes",
         "unsent_since_ms",
         "waiting_appends",
+        "written_bytes",
     )
 
     def __init__(self, processor: Processor, context: RequestContext, now_ms: int) -> None:
@@ -61,6 +63,8 @@ class Connection:
         self.splitter = FrameSplitter(processor.config.socket_request_bytes_max)
         self.queued_frames: deque[memoryview] = deque()
         """Whole frames that may not start yet."""
+        self.queued_since_us: deque[int] = deque()
+        """When each of them had come."""
         self.queued_bytes = 0
         """What these take, with `QUEUED_FRAME_BYTES` for each."""
         self.frame_since_ms = now_ms
@@ -82,6 +86,8 @@ class Connection:
         self.throttles = 0
         self.unsent_bytes = 0
         """Answers that the host still holds, as it said last."""
+        self.written_bytes = 0
+        """All that the host was ever given."""
         self.unsent_since_ms = now_ms
         """When the client last took some of them."""
         self.active_ms = now_ms

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from services.gateway.core.effects import ControllerAnswer, ControllerCall, ControllerRequest
+from services.gateway.core.request_timing import Hop, RequestTiming
 
 if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
 
 
 class Asker(Protocol):
+    @property
+    def timing(self) -> RequestTiming | None:
+        """Where the request is timed that asks."""
+
     def controller_answered(self, answer: ControllerAnswer | None) -> None: ...
 
     def revision_applied(self) -> None: ...
@@ -32,11 +37,17 @@ class ControllerRoom:
         call_id = self._next_call_id
         self._next_call_id = call_id + 1
         self._askers[call_id] = asker
-        self._calls.append(ControllerCall(call_id, request))
+        trace = None
+        if asker.timing is not None:
+            asker.timing.enter(Hop.CONTROLLER)
+            trace = asker.timing.trace
+        self._calls.append(ControllerCall(call_id, request, trace))
 
     def answered(self, call_id: int, answer: ControllerAnswer | None) -> None:
         asker = self._askers.pop(call_id, None)
         if asker is not None:
+            if asker.timing is not None:
+                asker.timing.enter(Hop.GATEWAY)
             asker.controller_answered(answer)
 
     def await_revision(self, asker: Asker, revision: int) -> None:
@@ -44,6 +55,8 @@ class ControllerRoom:
         if self._image.revision >= revision:
             asker.revision_applied()
         else:
+            if asker.timing is not None:
+                asker.timing.enter(Hop.CONTROLLER)
             self._awaiting[asker] = revision
 
     def image_updated(self) -> None:
@@ -51,6 +64,8 @@ class ControllerRoom:
         ready = [asker for asker, awaited in self._awaiting.items() if awaited <= revision]
         for asker in ready:
             del self._awaiting[asker]
+            if asker.timing is not None:
+                asker.timing.enter(Hop.GATEWAY)
             asker.revision_applied()
 
     def take_calls(self) -> list[ControllerCall]:

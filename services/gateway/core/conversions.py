@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from barnabas.metrics.histogram import BYTE_BOUNDS, Histogram
 from barnabas.ports.compression import Codecs
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Buffer
 from services.gateway.core.appends import PendingAppend
 from services.gateway.core.down_conversion import DownConverted, down_convert
-from services.gateway.core.effects import Log, LogLevel
+from services.gateway.core.effects import LogLevel
 from services.gateway.core.fetch_target import FetchTarget
+from services.gateway.core.request_timing import Hop
 from services.gateway.core.up_conversion import Refusal, UpConverted, needs_up_conversion, up_convert
 
 if TYPE_CHECKING:
@@ -28,29 +30,13 @@ if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
     from services.gateway.core.produce import PendingProduce
 
-REPORT_MS = 60_000
-
-
-@dataclass(slots=True)
-class Tally:
-    """What Kafka keeps a histogram of, as far as it can be summed."""
-
-    count: int = 0
-    total: float = 0.0
-    max: float = 0.0
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        self.total += value
-        self.max = max(self.max, value)
-
 
 @dataclass(slots=True)
 class ConversionCounts:
     """Of one API, since the processor started: one value for each request that needed a conversion."""
 
-    message_conversions_time_ms: Tally = field(default_factory=Tally)
-    temporary_memory_bytes: Tally = field(default_factory=Tally)
+    time_ms: Histogram = field(default_factory=Histogram)
+    memory_bytes: Histogram = field(default_factory=lambda: Histogram(BYTE_BOUNDS, unit=1))
 
 
 @dataclass(slots=True, eq=False)
@@ -92,15 +78,13 @@ Conversion = UpConversion | DownConversion
 
 
 class ConversionRoom:
-    __slots__ = ("_processor", "_to_run", "deadline_bucket", "fetch", "produce")
+    __slots__ = ("_processor", "_to_run", "fetch", "produce")
 
     def __init__(self, processor: Processor) -> None:
         self._processor = processor
         self._to_run: list[Conversion] = []
         self.produce = ConversionCounts()
         self.fetch = ConversionCounts()
-        self.deadline_bucket = -1
-        """Set while there is something to report."""
 
     def convert_up(self, slot: PendingProduce, appends: Sequence[PendingAppend]) -> None:
         """Submit the appends when those among them that are message sets are batches."""
@@ -109,6 +93,8 @@ class ConversionRoom:
             slot.submit(appends)
             return
         slot.connection.waiting_appends += 1
+        if slot.timing is not None:
+            slot.timing.enter(Hop.CONVERSION)
         self._to_run.append(UpConversion(slot, appends, to_convert))
 
     def convert_down(self, slot: PendingFetch, magic: int) -> bool:
@@ -117,6 +103,8 @@ class ConversionRoom:
         if not targets:
             return False
         self._processor.deadlines.remove(slot)
+        if slot.timing is not None:
+            slot.timing.enter(Hop.CONVERSION)
         records = [target.records for target in targets]
         self._to_run.append(DownConversion(slot, magic, targets, records))
         return True
@@ -131,12 +119,12 @@ class ConversionRoom:
             outcome.memory_bytes for outcome in conversion.outcomes if isinstance(outcome, UpConverted | DownConverted)
         )
         counts = self.produce if isinstance(conversion, UpConversion) else self.fetch
-        counts.message_conversions_time_ms.add(elapsed_ms)
-        counts.temporary_memory_bytes.add(memory_bytes)
+        counts.time_ms.add(round(elapsed_ms * 1000))
+        counts.memory_bytes.add(memory_bytes)
         processor = self._processor
-        if self.deadline_bucket < 0:
-            processor.deadlines.add(self, processor.now_ms + REPORT_MS)
         connection = conversion.slot.connection
+        if conversion.slot.timing is not None:
+            conversion.slot.timing.enter(Hop.GATEWAY)
         if isinstance(conversion, UpConversion):
             processor.appends.one_waits_less(connection)
         if connection.is_closed:
@@ -152,19 +140,6 @@ class ConversionRoom:
                 conversion.slot.submit(_converted(conversion))
             case DownConversion():
                 conversion.slot.converted(conversion.targets, conversion.outcomes)
-
-    def expire(self, now_ms: int) -> None:
-        """Tell, once a minute while there is anything new."""
-        fields: dict[str, str | int] = {}
-        for api, counts in (("produce", self.produce), ("fetch", self.fetch)):
-            for name, tally in (
-                ("message_conversions_time_ms", counts.message_conversions_time_ms),
-                ("temporary_memory_bytes", counts.temporary_memory_bytes),
-            ):
-                fields[f"{api}_{name}_count"] = tally.count
-                fields[f"{api}_{name}_total"] = round(tally.total)
-                fields[f"{api}_{name}_max"] = round(tally.max)
-        self._processor.journal.lines.append(Log(LogLevel.INFO, "old message formats were converted", fields))
 
 
 def _converted(conversion: UpConversion) -> list[PendingAppend]:

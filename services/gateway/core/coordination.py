@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
 from barnabas.wire.api_keys import ApiKey
+from services.gateway.core.request_timing import timed_of
 
 if TYPE_CHECKING:
     from services.gateway.core.logstores import Logstores
+    from services.gateway.core.request_timing import RequestTiming
 
 HEARTBEAT_GATHER_MS: Final = 10
 CALL_GATHER_MS: Final = 3
@@ -35,6 +37,10 @@ GATHER_HEARTBEATS_MIN: Final = 40
 
 
 class Asker(Protocol):
+    @property
+    def timing(self) -> RequestTiming | None:
+        """Where the request is timed that asks."""
+
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None: ...
 
     def group_lost(self, ask: PendingAsk) -> None:
@@ -70,6 +76,7 @@ class _Stream:
         "in_flight",
         "is_up",
         "is_urgent",
+        "leaving",
         "message",
         "node_id",
         "waiting",
@@ -81,6 +88,8 @@ class _Stream:
         self.credit = CreditAccount()
         self.message: CoordinateRequest | None = None
         """The next, made when there is something to put into it."""
+        self.leaving: list[RequestTiming] = []
+        """Timed requests in it."""
         self.is_urgent = False
         """There is more than heartbeats in it."""
         self.gather_until_ms = -1
@@ -146,6 +155,7 @@ class _Stream:
     def take(self) -> CoordinateRequest | None:
         message, self.message = self.message, None
         self.is_urgent, self.gather_until_ms = False, -1
+        self.leaving = []
         return message
 
 
@@ -179,6 +189,10 @@ class CoordinationRoom:
             self._sending.append(stream)
         stream.in_flight[ask.request_id] = ask
         ask.message = None
+        timing = ask.asker.timing
+        if timing is not None and stream.message is not None:
+            stream.message.timed.append(timed_of(ask.request_id, timing))
+            stream.leaving.append(timing)
 
     def forget(self, ask: PendingAsk) -> None:
         """Nobody waits for it any more. If it was sent, it may be done all the same."""
@@ -206,10 +220,18 @@ class CoordinationRoom:
     def answered(self, node_id: int, response: CoordinateResponse) -> None:
         stream = self._streams[node_id]
         in_flight = stream.in_flight
+        noted = []
+        for times in response.times:
+            timed = in_flight.get(times.request_id)
+            if timed is not None and timed.asker.timing is not None:
+                timed.asker.timing.answered(times.queue_us, times.work_us)
+                noted.append(timed.asker.timing)
         for answer in response.answers:
             ask = in_flight.pop(answer.request_id, None)
             if ask is not None:
                 ask.asker.group_answered(ask, answer)
+        for timing in noted:
+            timing.still_waits()
         if response.credit is not None:
             stream.credit.grant(response.credit)
             self._send_waiting(stream)
@@ -236,6 +258,8 @@ class CoordinationRoom:
                 gathering.append(stream)
             else:
                 taken.append((stream.node_id, message))
+                for timing in stream.leaving:
+                    timing.sent()
                 stream.take()
         self._sending = gathering
         return taken

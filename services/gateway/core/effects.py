@@ -13,6 +13,7 @@ from barnabas.wire.primitives import Buffer
 
 if TYPE_CHECKING:
     from services.gateway.core.conversions import Conversion
+    from services.gateway.core.request_timing import Trace
 
 ControllerRequest: TypeAlias = ClusterRequest
 ControllerAnswer: TypeAlias = ClusterResponse
@@ -24,6 +25,8 @@ class ControllerCall:
 
     call_id: int
     request: ControllerRequest
+    trace: Trace | None = None
+    """Of the request that asks, where it is traced."""
 
 
 @dataclass(slots=True, frozen=True)

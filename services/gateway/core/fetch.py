@@ -25,6 +25,7 @@ from services.gateway.core.fetch_target import FetchKey, FetchTarget, find_topic
 from services.gateway.core.fetch_wait import FetchWait
 from services.gateway.core.logstores import Logstore
 from services.gateway.core.reads import PendingRead
+from services.gateway.core.request_timing import Hop
 from services.gateway.core.slots import Slot
 
 if TYPE_CHECKING:
@@ -242,6 +243,8 @@ class PendingFetch(Slot):
     def _settle(self) -> None:
         """All reads are answered: respond, or wait for more."""
         processor = self.connection.processor
+        if self.timing is not None:
+            self.timing.enter(Hop.GATEWAY)
         if self.is_redirected:
             self._drop_reads()
             self._read()
@@ -261,6 +264,8 @@ class PendingFetch(Slot):
         until_ms = max(deadline_ms, processor.now_ms + processor.config.fetch_wait_ms_max)
         wait = FetchWait(self, until_ms if is_standing else deadline_ms, is_standing=is_standing)
         if not processor.parking.park_fetch(wait, self.min_bytes, wait.conditions(self.targets)):
+            if self.timing is not None:
+                self.timing.enter(Hop.PURGATORY)
             processor.deadlines.add(self, min(deadline_ms, processor.now_ms + processor.config.state_poll_ms))
             return
         self.wait = wait
@@ -273,6 +278,8 @@ class PendingFetch(Slot):
         """Nothing has moved since the session's last poll, and what would tell is parked."""
         processor = self.connection.processor
         self.partitions, self.refused, self.wait, wait.fetch = {}, wait.refused, wait, self
+        if self.timing is not None:
+            self.timing.enter(Hop.PURGATORY)
         if processor.now_ms >= self.deadline_ms:
             self._respond(wait.refused)
         else:
@@ -403,6 +410,7 @@ class PendingFetch(Slot):
                 target.note_told()
                 if len(target.records):
                     session.served(target)
-        processor.requests.respond(self, response)
+        has_failed = self.has_error or len(self.refused) > 0
+        processor.requests.respond(self, response, may_have_failed=has_failed)
         for target in told:
             target.records = b""

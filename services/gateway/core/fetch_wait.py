@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from services.gateway.core.fetch import PendingFetch
     from services.gateway.core.fetch_sessions import FetchSession
     from services.gateway.core.parking import ParkingRoom, Pod
+    from services.gateway.core.request_timing import RequestTiming
 
 
 class FetchWait:
@@ -56,6 +57,11 @@ class FetchWait:
         self.session: FetchSession | None = None
         self.pod: Pod | None = None
         self.entry_id = 0
+
+    @property
+    def timing(self) -> RequestTiming | None:
+        """Of the request that waits."""
+        return None if self.fetch is None else self.fetch.timing
 
     def may_serve(self, fetch: PendingFetch) -> bool:
         """Whether this is what a poll that changes nothing would park."""

@@ -6,12 +6,13 @@ there is no coordinator, and clients ask again.
 
 from __future__ import annotations
 
-from struct import unpack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
 from services.gateway.core.effects import ControllerAnswer
+from services.gateway.core.request_timing import Untimed
 from services.gateway.core.topic_names import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
@@ -29,28 +30,6 @@ class Coordinator(NamedTuple):
     node_id: int
 
 
-def java_hash(text: str) -> int:
-    """`String.hashCode` of Java, an int32: over UTF-16 code units, which are not characters beyond the basic plane."""
-    units: bytes | tuple[int, ...] = text.encode() if text.isascii() else _utf16(text)
-    total = 0
-    for unit in units:
-        total = (31 * total + unit) & 0xFFFF_FFFF
-    return total - (1 << 32) if total >> 31 else total
-
-
-def _utf16(text: str) -> tuple[int, ...]:
-    encoded = text.encode("utf-16-be")
-    return unpack(f">{len(encoded) // 2}H", encoded)
-
-
-def partition_of_group(group_id: str, partitions: int) -> int:
-    """Kafka's `GroupCoordinatorService.partitionFor`; `Utils.abs` makes the smallest int32, which has no absolute
-    value among them, 0.
-    """
-    number = abs(java_hash(group_id))
-    return 0 if number > 0x7FFF_FFFF else number % partitions
-
-
 def find_coordinator(image: ClusterImage, group_id: str) -> Coordinator | None:
     """None: the topic is not there, or the partition has no leader that is alive."""
     topic = image.topics_by_name.get(OFFSETS_TOPIC)
@@ -63,7 +42,7 @@ def find_coordinator(image: ClusterImage, group_id: str) -> Coordinator | None:
     return Coordinator(topic.topic_id, partition, led.leader)
 
 
-class GroupRouting:
+class GroupRouting(Untimed):
     __slots__ = ("_next_creation_ms", "_processor")
 
     def __init__(self, processor: Processor) -> None:

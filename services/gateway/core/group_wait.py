@@ -15,6 +15,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from services.gateway.core.coordination import PendingAsk
 from services.gateway.core.group_call import PendingGroupCall
+from services.gateway.core.request_timing import Hop
 
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
@@ -124,6 +125,8 @@ class PendingMember(PendingGroupCall):
     def _pause(self) -> None:
         """Before the next question."""
         processor = self.connection.processor
+        if self.timing is not None:
+            self.timing.enter(Hop.PURGATORY)
         processor.deadlines.add(self, processor.now_ms + processor.config.group_poll_ms)
 
     def group_lost(self, ask: PendingAsk) -> None:

@@ -23,8 +23,9 @@ class Journal:
         context: RequestContext,
         header: RequestHeader | None,
         fields: Mapping[str, str | int],
+        trace_id: str = "",
     ) -> None:
-        """`header`: of the request that the line is about, where there is one."""
+        """`header`: of the request that the line is about, where there is one; `trace_id`: where it is traced."""
         described: dict[str, str | int] = {
             "connection_id": context.connection_id,
             "listener": context.listener,
@@ -36,6 +37,8 @@ class Journal:
             described["api_version"] = header.api_version
             described["correlation_id"] = header.correlation_id
             described["client_id"] = header.client_id or ""
+        if trace_id:
+            described["trace_id"] = trace_id
         self.lines.append(Log(level, event, described | dict(fields)))
 
     def take(self) -> list[Log]:

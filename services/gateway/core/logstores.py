@@ -11,16 +11,20 @@ With nothing in flight, or as much gathered as there is, they go at once; `GATHE
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.channel.assembly import ReadAssembler
 from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import ExchangeRequest, ReadRequest
+from barnabas.channel.timing import Times
+from services.gateway.core.request_timing import timed_of
 
 if TYPE_CHECKING:
     from services.gateway.core.appends import AppendOrder, PendingAppend
     from services.gateway.core.queries import PendingQuery
     from services.gateway.core.reads import PendingRead
+    from services.gateway.core.request_timing import RequestTiming
 
 GATHER_IN_FLIGHT_MIN: Final = 16
 """With less in flight a logstore may soon have nothing to do."""
@@ -39,6 +43,8 @@ class Logstore:
         "exchange_is_up",
         "gather_until_ms",
         "gathered_bytes",
+        "leaving_exchange",
+        "leaving_read",
         "node_id",
         "queries_in_flight",
         "read",
@@ -60,6 +66,9 @@ class Logstore:
         """Records in `exchange`."""
         self.gather_until_ms = -1
         """When `exchange` goes at the latest; -1 while it is not held back."""
+        self.leaving_exchange: list[RequestTiming] = []
+        """Timed requests in `exchange`, once for each part; likewise the next, in `read`."""
+        self.leaving_read: list[RequestTiming] = []
         self.appends_in_flight: dict[int, PendingAppend] = {}
         self.queries_in_flight: dict[int, PendingQuery] = {}
         self.waiting_orders: deque[AppendOrder] = deque()
@@ -88,6 +97,21 @@ class Logstore:
         if self.gather_until_ms < 0:
             self.gather_until_ms = now_ms + GATHER_MS
         return now_ms < self.gather_until_ms
+
+    def time(self, exchange: ExchangeRequest, request_id: int, timing: RequestTiming) -> None:
+        """Ask for the times of a request that is in `exchange`."""
+        exchange.timed.append(timed_of(request_id, timing))
+        self.leaving_exchange.append(timing)
+
+    def asked_on_exchange(self, times: Iterable[Times]) -> list[tuple[RequestTiming | None, Times]]:
+        """Whose times these are; None of those that are over."""
+        asked: list[tuple[RequestTiming | None, Times]] = []
+        for each in times:
+            append = self.appends_in_flight.get(each.request_id)
+            query = self.queries_in_flight.get(each.request_id)
+            slot = append.produce if append is not None else query.asker if query is not None else None
+            asked.append((None if slot is None else slot.timing, each))
+        return asked
 
 
 class Logstores:
@@ -145,6 +169,8 @@ class Logstores:
                 gathering.append(logstore)
                 continue
             taken.append((logstore.node_id, exchange))
+            if exchange.timed:
+                _sent(logstore.leaving_exchange)
             logstore.exchange = None
             logstore.gathered_bytes = 0
             logstore.gather_until_ms = -1
@@ -160,6 +186,14 @@ class Logstores:
         for logstore in self._reading:
             if logstore.read is not None:
                 taken.append((logstore.node_id, logstore.read))
+                if logstore.leaving_read:
+                    _sent(logstore.leaving_read)
                 logstore.read = None
         self._reading.clear()
         return taken
+
+
+def _sent(leaving: list[RequestTiming]) -> None:
+    for timing in leaving:
+        timing.sent()
+    leaving.clear()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from barnabas.channel.messages import FetchCondition, ParkFetch, ParkGroup, ParkProduce, ParkRequest, ParkResponse
+from services.gateway.core.request_timing import Hop, timed_of
 
 if TYPE_CHECKING:
     from services.gateway.core.appends import PendingAppend
@@ -83,6 +84,11 @@ class ParkingRoom:
         pod.entries[entry_id] = parked
         parked.pod = pod
         parked.entry_id = entry_id
+        timing = parked.timing
+        if timing is not None:
+            timing.enter(Hop.PURGATORY)
+            if timing.trace is not None:
+                self._request_of(pod).traced.append(timed_of(entry_id, timing))
         return entry_id
 
     def _request_of(self, pod: Pod) -> ParkRequest:
@@ -106,6 +112,7 @@ class ParkingRoom:
         for completion in response.completions:
             parked = pod.entries.pop(completion.entry_id, None)
             if parked is not None:
+                _wait_is_over(parked)
                 parked.completed(completion)
 
     def pod_up(self, pod_id: str) -> None:
@@ -124,6 +131,7 @@ class ParkingRoom:
         for parked in lost:
             parked.pod = None
         for parked in lost:
+            _wait_is_over(parked)
             parked.pod_lost()
 
     def has_entries(self) -> bool:
@@ -141,3 +149,9 @@ class ParkingRoom:
                 pod.request = None
         self._parking.clear()
         return taken
+
+
+def _wait_is_over(parked: Parked) -> None:
+    timing = parked.timing
+    if timing is not None:
+        timing.enter(Hop.GATEWAY)

@@ -2,7 +2,7 @@
 
 Pure and synchronous. The host, a process of its own or the simulation, has this loop:
 
-    processor = Processor(config, new_session_id)
+    processor = Processor(config, new_session_id, read_us, random_bytes)
     until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
@@ -20,7 +20,7 @@ Pure and synchronous. The host, a process of its own or the simulation, has this
             processor.logstore_answered(call_id, answer or None, now_ms)
             processor.drain(now_ms)
         processor.expire(now_ms)
-        carry out processor.take_outputs()
+        carry out processor.take_outputs(), then processor.turn_over()
 
 Nothing is called back: all effects are in the `Outputs` of the turn. `now_ms` is monotonic and never goes back.
 Connection ids are the host's, and never used twice. Logstores and pods exist from their first `up`; credit comes with
@@ -57,14 +57,25 @@ from services.gateway.core.producer_ids import ProducerIds
 from services.gateway.core.queries import QueryRouter
 from services.gateway.core.read_replicas import ReadReplicas
 from services.gateway.core.reads import ReadRouter
+from services.gateway.core.request_metrics import RequestMetrics, note_times
 from services.gateway.core.requests import RequestRoom
 
 
 class Processor:
     """The rooms of the core, and the door to them. The attributes are for the rooms, the methods for the host."""
 
-    def __init__(self, config: GatewayConfig, new_session_id: Callable[[], int]) -> None:
-        """`new_session_id` gives random numbers from 1 to 2^31 − 1, for fetch sessions."""
+    def __init__(
+        self,
+        config: GatewayConfig,
+        new_session_id: Callable[[], int],
+        read_us: Callable[[], int],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        """`new_session_id` gives random numbers from 1 to 2^31 − 1, for fetch sessions.
+
+        `read_us` is the time in µs, monotonic, and decides nothing: it is what requests are timed by. `random_bytes`
+        gives so many, for the ids of traces.
+        """
         self.config = config
         self.now_ms = 0
         """Of the present input."""
@@ -74,6 +85,7 @@ class Processor:
         self.request_memory = RequestMemory(config.queued_request_bytes_max)
         self.fetch_memory = FetchMemory(config.fetch_memory_bytes)
         self.logstores = Logstores()
+        self.metrics = RequestMetrics(self, read_us, random_bytes)
         self.clients = ClientRoom(self)
         self.requests = RequestRoom(self)
         self.appends = AppendRouter(self)
@@ -93,7 +105,7 @@ class Processor:
         self.administration = AdministrationRoom(self)
         self.producer_ids = ProducerIds(self)
         self.conversions = ConversionRoom(self)
-        self.measured: list[Measured] = []
+        self.measured: list[Measured] = [self.metrics]
         """The rooms that have something to report; the host asks them at a scrape."""
 
     # --- connections ---
@@ -160,6 +172,7 @@ class Processor:
     def exchange_response(self, node_id: int, response: ExchangeResponse, now_ms: int) -> None:
         self.now_ms = now_ms
         logstore = self.logstores.ensure(node_id)
+        noted = note_times(logstore.asked_on_exchange(response.times)) if response.times else ()
         answered = self.appends.answered
         for result in response.append_results:
             answered(logstore, result)
@@ -167,6 +180,8 @@ class Processor:
             self.queries.offset_answered(logstore, offset_answer)
         for state_answer in response.state_answers:
             self.queries.state_answered(logstore, state_answer)
+        for timing in noted:
+            timing.still_waits()
         if response.credit is not None:
             logstore.exchange_credit.grant(response.credit)
             self.queries.credit_granted(logstore)
@@ -186,6 +201,8 @@ class Processor:
     def read_response(self, node_id: int, response: ReadResponse, now_ms: int) -> None:
         self.now_ms = now_ms
         logstore = self.logstores.ensure(node_id)
+        for times in response.times:
+            self.reads.took(logstore, times)
         for piece in response.pieces:
             self.reads.piece_received(logstore, piece)
         if response.credit is not None:
@@ -280,5 +297,10 @@ class Processor:
             self.administration.take_cancels(),
         )
         self.clients.take(outputs)
+        self.metrics.turn_taken()
         outputs.conversions = self.conversions.take()
         return outputs
+
+    def turn_over(self) -> None:
+        """The outputs have been carried out: what sockets have not taken of them, `unsent_bytes` has said."""
+        self.metrics.turn_over()

@@ -18,6 +18,7 @@ from barnabas.wire.messages.produce import BatchIndexAndErrorMessage, LeaderIdAn
 from services.gateway.core.appends import UNSENT, PendingAppend
 from services.gateway.core.lost_sequences import LOSSES, LostSequences
 from services.gateway.core.queries import PendingStateQuery
+from services.gateway.core.request_timing import Hop
 from services.gateway.core.slots import ResponseKind, Slot
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class PendingProduce(Slot):
             final_ms = self.deadline_ms + config.deadline_grace_ms
             processor.deadlines.add(self, min(final_ms, processor.now_ms + config.commit_doubt_ms))
         else:
-            processor.deadlines.add(self, min(self.deadline_ms, processor.now_ms + processor.config.state_poll_ms))
+            self._wait_without_pod()
 
     def conditions(self, parked: list[PendingAppend]) -> list[ProduceCondition]:
         return [
@@ -218,11 +219,17 @@ class PendingProduce(Slot):
 
     def _settle_without_pod(self) -> None:
         """Some leader could not be asked: try again a little later, until the deadline."""
-        processor = self.connection.processor
         if not self._parked():
             self._respond()
         else:
-            processor.deadlines.add(self, min(self.deadline_ms, processor.now_ms + processor.config.state_poll_ms))
+            self._wait_without_pod()
+
+    def _wait_without_pod(self) -> None:
+        """For the next look at the leaders."""
+        processor = self.connection.processor
+        if self.timing is not None:
+            self.timing.enter(Hop.PURGATORY)
+        processor.deadlines.add(self, min(self.deadline_ms, processor.now_ms + processor.config.state_poll_ms))
 
     # --- the end ---
 
@@ -260,8 +267,9 @@ class PendingProduce(Slot):
     def _respond(self) -> None:
         processor = self.connection.processor
         if self.acks != ACKS_NONE:
-            processor.requests.respond(self, self.response)
+            processor.requests.respond(self, self.response, may_have_failed=self.has_failed)
         elif self.has_failed:
+            processor.metrics.response_failed(self.header.api_key, self.response)
             processor.requests.answered(self, ResponseKind.CLOSE)
         else:
             processor.requests.answered(self, ResponseKind.NO_OP)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cluster.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from services.gateway.core.effects import ControllerAnswer
+from services.gateway.core.request_timing import Hop, Untimed
 
 if TYPE_CHECKING:
     from services.gateway.core.handlers.api_22_init_producer_id import PendingInitProducerId
@@ -21,7 +22,7 @@ _PREFETCH_PARTS = 10
 """The next block is asked for when less than this part of the present one is left."""
 
 
-class ProducerIds:
+class ProducerIds(Untimed):
     __slots__ = ("_block_end", "_block_length", "_is_asking", "_next_id", "_prefetched", "_processor", "_waiting")
 
     def __init__(self, processor: Processor) -> None:
@@ -37,6 +38,8 @@ class ProducerIds:
         """Call `asker.producer_id_taken` with an id, now or when there is a block, or with None when there is none."""
         self._waiting.append(asker)
         self._serve()
+        if asker.timing is not None and asker in self._waiting:
+            asker.timing.enter(Hop.CONTROLLER)
 
     def forget(self, asker: PendingInitProducerId) -> None:
         if asker in self._waiting:

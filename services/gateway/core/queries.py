@@ -83,6 +83,8 @@ class QueryRouter:
             exchange.offset_queries.append(query)
         else:
             exchange.state_queries.append(query)
+        if query.asker.timing is not None:
+            logstore.time(exchange, query.request_id, query.asker.timing)
 
     def credit_granted(self, logstore: Logstore) -> None:
         while logstore.waiting_queries and logstore.exchange_credit.try_spend(1, 0):

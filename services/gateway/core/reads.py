@@ -12,8 +12,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import Read, ReadPiece
+from barnabas.channel.timing import Times
 from services.gateway.core.logstores import Logstore
 from services.gateway.core.memory import READ_BYTES_MIN
+from services.gateway.core.request_timing import timed_of
 
 if TYPE_CHECKING:
     from services.gateway.core.fetch import PendingFetch
@@ -100,7 +102,17 @@ class ReadRouter:
         read.line = None
         read.request_id = self._logstores.take_request_id()
         read.logstore.reads_in_flight[read.request_id] = read
-        self._logstores.read_of(read.logstore).reads.append(read)
+        message = self._logstores.read_of(read.logstore)
+        message.reads.append(read)
+        if read.fetch is not None and read.fetch.timing is not None:
+            message.timed.append(timed_of(read.request_id, read.fetch.timing))
+            read.logstore.leaving_read.append(read.fetch.timing)
+
+    def took(self, logstore: Logstore, times: Times) -> None:
+        """The first piece of an answer is here, with how long the logstore had the read."""
+        read = logstore.reads_in_flight.get(times.request_id)
+        if read is not None and read.fetch is not None and read.fetch.timing is not None:
+            read.fetch.timing.took(times.queue_us, times.work_us)
 
     def cancel(self, read: PendingRead) -> None:
         """Nobody waits for it any more."""
@@ -169,6 +181,7 @@ class ReadRouter:
         logstore.waiting_reads.clear()
         logstore.assembler.clear()
         logstore.read = None
+        logstore.leaving_read.clear()
         for read in [read for read in self._waiting if read.logstore is logstore]:
             self._waiting.remove(read)
             lost.append(read)

@@ -14,6 +14,7 @@ from services.gateway.core.connection import Connection
 from services.gateway.core.effects import LogLevel
 from services.gateway.core.handlers import HANDLERS
 from services.gateway.core.handlers.api_18_api_versions import unsupported_version
+from services.gateway.core.request_timing import Hop
 from services.gateway.core.slots import ResponseKind, Slot
 from services.gateway.core.throttling import Throttle
 
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
 
 
 class RequestRoom:
-    __slots__ = ("_clients", "_deadlines", "_fetch_memory", "_journal", "_processor", "_request_memory")
+    __slots__ = (
+        "_clients",
+        "_deadlines",
+        "_fetch_memory",
+        "_is_measured",
+        "_journal",
+        "_kinds",
+        "_metrics",
+        "_processor",
+        "_request_memory",
+    )
 
     def __init__(self, processor: Processor) -> None:
         self._processor = processor
@@ -31,28 +42,34 @@ class RequestRoom:
         self._journal = processor.journal
         self._request_memory = processor.request_memory
         self._fetch_memory = processor.fetch_memory
+        self._metrics = processor.metrics
+        self._kinds = processor.metrics.kinds
+        self._is_measured = processor.config.metrics_enable
 
-    def start(self, connection: Connection, frame: memoryview) -> None:
-        """Begin one request. Whatever can be wrong with its frame closes its connection, and no other."""
+    def start(self, connection: Connection, frame: memoryview, arrived_us: int) -> None:
+        """Begin one request. Whatever can be wrong with its frame closes its connection, and no other.
+
+        `arrived_us` is -1 for one that has come this moment.
+        """
         header: RequestHeader | None = None
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version
-            handler = HANDLERS.get(api_key)
-            if handler is None:
-                self.refuse(connection, header, "the API key is not served")
+            kind = self._kinds.get(api_key << 16 | version)
+            if kind is None:
+                self._refuse_unserved(connection, header, len(frame))
                 return
-            if not handler.version_min <= version <= handler.version_max:
-                if api_key == ApiKey.API_VERSIONS:
-                    self._answer_unsupported_api_versions(connection, header, len(frame))
-                else:
-                    self.refuse(connection, header, "the version is not served")
-                return
+            handler = kind.handler
             request = handler.decode(api_key, version, frame, position)
         except MalformedFrame as error:
             self.refuse(connection, header or _readable_header(frame), str(error))
             return
         slot = handler.slot(connection, header, len(frame))
+        if self._is_measured:
+            kind.requests = number = kind.requests + 1
+            kind.request_bytes += slot.frame_bytes
+            if number >= kind.time_at:
+                self._metrics.time(kind, slot, arrived_us)
         self._open(slot)
         try:
             handler.start(slot, request)
@@ -61,6 +78,14 @@ class RequestRoom:
             fault = {"traceback": traceback.format_exc()}
             self._journal.note(LogLevel.ERROR, "request failed", connection.context, header, fault)
             self._clients.close(connection)
+
+    def _refuse_unserved(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        if header.api_key == ApiKey.API_VERSIONS:
+            self._answer_unsupported_api_versions(connection, header, frame_bytes)
+        elif header.api_key in HANDLERS:
+            self.refuse(connection, header, "the version is not served")
+        else:
+            self.refuse(connection, header, "the API key is not served")
 
     def refuse(self, connection: Connection, header: RequestHeader | None, reason: str) -> None:
         """Bytes that are no request of Kafka's, or none that is served."""
@@ -82,15 +107,23 @@ class RequestRoom:
         connection.run_api_key = slot.header.api_key
         self._request_memory.held_bytes += slot.frame_bytes
 
-    def respond(self, slot: Slot, response: Response) -> None:
-        """Answer a request."""
+    def respond(self, slot: Slot, response: Response, *, may_have_failed: bool = True) -> None:
+        """Answer a request; `may_have_failed`: perhaps there are errors in it, which are to be counted."""
         header = slot.header
+        if slot.timing is not None:
+            slot.timing.enter(Hop.GATEWAY)
+        if may_have_failed and self._is_measured:
+            self._metrics.response_failed(header.api_key, response)
         slot.buffers = encode_response(response, header.api_version, header.correlation_id)
         self.answered(slot, ResponseKind.SEND)
 
     def hand_over(self, slot: Slot, body: Buffer) -> None:
         """Answer a request by what another has encoded, in the version of the request."""
         header = slot.header
+        if slot.timing is not None:
+            slot.timing.enter(Hop.GATEWAY)
+        if self._is_measured:
+            self._metrics.body_answered(header.api_key, header.api_version, body)
         slot.buffers = frame_response(header.api_key, header.api_version, header.correlation_id, body)
         self.answered(slot, ResponseKind.SEND)
 
@@ -102,6 +135,8 @@ class RequestRoom:
     def answered(self, slot: Slot, kind: ResponseKind) -> None:
         """A request is over. Its answer leaves when those before it have left."""
         slot.kind = kind
+        if slot.timing is not None:
+            slot.timing.enter(Hop.RESPONSE_QUEUE)
         if slot.deadline_bucket >= 0:
             self._deadlines.remove(slot)
         self._request_memory.held_bytes -= slot.frame_bytes
@@ -119,13 +154,19 @@ class RequestRoom:
         if slot.reserved_bytes:
             self._fetch_memory.release(slot.reserved_bytes)
             slot.reserved_bytes = 0
+        timing = slot.timing
         match slot.kind:
             case ResponseKind.SEND:
                 assert slot.buffers is not None
                 self._clients.write(connection, slot.buffers)
+                if timing is not None:
+                    self._metrics.leaves(timing)
             case ResponseKind.NO_OP:
-                pass
+                if timing is not None:
+                    self._metrics.finish(timing)
             case ResponseKind.CLOSE:
+                if timing is not None:
+                    self._metrics.finish(timing)
                 event = "connection closed: a produce with acks=0 failed"
                 self._journal.note(LogLevel.INFO, event, connection.context, slot.header, {})
                 self._clients.close(connection)

@@ -16,6 +16,7 @@ from barnabas.wire.primitives import Buffer
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
     from services.gateway.core.effects import ControllerAnswer, LogstoreCall
+    from services.gateway.core.request_timing import RequestTiming
 
 
 class ResponseKind(IntEnum):
@@ -32,7 +33,16 @@ class ResponseKind(IntEnum):
 
 
 class Slot:
-    __slots__ = ("buffers", "connection", "deadline_bucket", "frame_bytes", "header", "kind", "reserved_bytes")
+    __slots__ = (
+        "buffers",
+        "connection",
+        "deadline_bucket",
+        "frame_bytes",
+        "header",
+        "kind",
+        "reserved_bytes",
+        "timing",
+    )
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         self.connection = connection
@@ -45,6 +55,8 @@ class Slot:
         self.reserved_bytes = 0
         """Held in `FetchMemory` for the answer until it goes out."""
         self.deadline_bucket = -1
+        self.timing: RequestTiming | None = None
+        """Of the few that are timed (`request_metrics`), until the answer is out."""
 
     def expire(self, now_ms: int) -> None:
         """Its deadline has come. Only requests that wait for others set one."""

@@ -16,7 +16,7 @@ from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, Park
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.metrics.family import Measured
 from barnabas.metrics.snapshot import pack
-from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.process_metrics import ProcessMeter
 from barnabas.runtime.processes_messages import MessageSocket
@@ -38,7 +38,8 @@ class ProcessorHost:
 
     def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
-        self._core = Processor(properties.core_config(settings.bound_ports, settings.settings), _new_session_id)
+        core_config = properties.core_config(settings.bound_ports, settings.settings)
+        self._core = Processor(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket] = {}
@@ -168,6 +169,7 @@ class ProcessorHost:
         now_ms = monotonic_ms()
         self._core.expire(now_ms)
         self._carry_out(self._core.take_outputs())
+        self._core.turn_over()
         self._set_timer(now_ms)
         if self._core.is_drained():
             self.drained.set()

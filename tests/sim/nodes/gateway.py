@@ -53,7 +53,13 @@ class GatewayNode(Process):
     def boot(self) -> None:
         listener = Listener(LISTENER, self.name, PORT, self.name, PORT)
         config = GatewayConfig(self.name, (listener,), address_policy=AddressPolicy.SHARED)
-        self.core = Processor(config, lambda: self.scheduler.random.randint(1, 0x7FFF_FFFF))
+        scheduler = self.scheduler
+        self.core = Processor(
+            config,
+            lambda: scheduler.random.randint(1, 0x7FFF_FFFF),
+            lambda: scheduler.now_us,
+            scheduler.random.randbytes,
+        )
         self._sockets: dict[int, _ClientSocket] = {}
         self._last_connection_id = 0
         self._logstores: dict[int, _LogstoreStreams] = {}
@@ -157,6 +163,7 @@ class GatewayNode(Process):
         core = self.running
         core.expire(self.now_ms)
         self._carry_out(core.take_outputs())
+        core.turn_over()
         self._timer = self.wake_at_ms(core.next_deadline_ms(), self._timer)
         self.turned(self)
 

@@ -299,7 +299,11 @@ class World:
     ) -> None:
         self.now_ms = 1_000_000
         session_ids = count(1)
-        self.processor = Processor(replace(CONFIG, **config), lambda: next(session_ids))
+        self.clock_us = 0
+        """Passes when a test says so; all requests are timed by it."""
+        self.processor = Processor(
+            replace(CONFIG, **config), lambda: next(session_ids), lambda: self.clock_us, lambda count: b"\x01" * count
+        )
         self.logs: list[Log] = []
         self.expects_fault = False
         """Whether a request may find a fault of ours."""
@@ -402,3 +406,4 @@ class World:
             self.clients[connection_id].is_paused = True
         for connection_id in outputs.resumes:
             self.clients[connection_id].is_paused = False
+        self.processor.turn_over()

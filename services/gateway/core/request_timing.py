@@ -1,0 +1,153 @@
+"""Where the time of one request goes: always to exactly one hop, so its hops add up to the whole by construction.
+
+Each mark (`enter`) gives what has passed since the last one to the hop that is left. What a logstore had of the time on
+the channel it says itself, as durations (`Times`): the clocks of two hosts differ. With several logstores the last one
+to be asked began the wait, and the last one to answer ended it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from barnabas.channel.timing import Timed
+
+if TYPE_CHECKING:
+    from services.gateway.core.request_metrics import RequestKind
+    from services.gateway.core.slots import Slot
+
+
+class Hop(IntEnum):
+    REQUEST_QUEUE = 0
+    """Whole, and not begun: the requests before it, memory, credit that the connection waits for."""
+    GATEWAY = 1
+    """Decoded, routed, waiting for credit or for order, encoded."""
+    CHANNEL = 2
+    """Sent to a logstore and not answered, less what the logstore says that it had it."""
+    LOGSTORE_QUEUE = 3
+    LOGSTORE_WORK = 4
+    PURGATORY = 5
+    """Parked; or, while no pod can hold it, until the next look."""
+    CONTROLLER = 6
+    """Put to the controller, until this processor answers by what came of it."""
+    CONVERSION = 7
+    RESPONSE_QUEUE = 8
+    """Answered, and answers before it have not left."""
+    RESPONSE_SEND = 9
+    """Until the socket has taken all of it."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+class Untimed:
+    """Asks on behalf of no request in particular."""
+
+    __slots__ = ()
+
+    @property
+    def timing(self) -> None:
+        return
+
+
+class Trace:
+    """A request that is traced: the ids of its span, and the hops one after the other."""
+
+    __slots__ = ("hops", "span_id", "trace_id")
+
+    def __init__(self, trace_id: bytes, span_id: bytes) -> None:
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.hops: list[tuple[Hop, int, int]] = []
+        """Hop, begin, end (µs)."""
+
+
+class RequestTiming:
+    __slots__ = (
+        "_answered_us",
+        "_queue_us",
+        "_read_us",
+        "_since_us",
+        "_work_us",
+        "began_us",
+        "hop",
+        "hops_us",
+        "kind",
+        "sent_position",
+        "slot",
+        "trace",
+    )
+
+    def __init__(self, kind: RequestKind, slot: Slot, began_us: int, read_us: Callable[[], int]) -> None:
+        self.kind = kind
+        self.slot = slot
+        self.began_us = self._since_us = began_us
+        self.hop = Hop.REQUEST_QUEUE
+        self.hops_us = [0] * len(Hop)
+        self.trace: Trace | None = None
+        self.sent_position = -1
+        """Where the answer ends in what is written to its connection; -1 before it is."""
+        self._read_us = read_us
+        self._answered_us = -1
+        self._queue_us = 0
+        self._work_us = 0
+
+    def enter(self, hop: Hop) -> int:
+        """From now on the time goes to `hop`; now (µs)."""
+        now_us = self._read_us()
+        if self.hop is Hop.CHANNEL:
+            self._leave_channel(now_us)
+        else:
+            self._spend(self.hop, now_us)
+        self.hop = hop
+        return now_us
+
+    def sent(self) -> None:
+        """A message with (a part of) it has left. What waited until now was this part, whatever has left before."""
+        if self.hop is Hop.CHANNEL:
+            self._spend(Hop.GATEWAY, self._read_us())
+            self._answered_us = -1
+        else:
+            self.enter(Hop.CHANNEL)
+
+    def answered(self, queue_us: int, work_us: int) -> None:
+        """A logstore's answer has come, and how long it had the request. Others may be outstanding."""
+        if self.hop is Hop.CHANNEL:
+            self._answered_us = self._read_us()
+            self._queue_us, self._work_us = queue_us, work_us
+
+    def took(self, queue_us: int, work_us: int) -> None:
+        """The same of an answer that has only begun to come."""
+        self._queue_us, self._work_us = queue_us, work_us
+
+    def still_waits(self) -> None:
+        """That answer was not the last one, if the request still is on the channel."""
+        self._answered_us = -1
+
+    def _spend(self, hop: Hop, until_us: int) -> None:
+        self.hops_us[hop] += until_us - self._since_us
+        if self.trace is not None and until_us > self._since_us:
+            self.trace.hops.append((hop, self._since_us, until_us))
+        self._since_us = until_us
+
+    def _leave_channel(self, now_us: int) -> None:
+        """The logstore's part of it is the logstore's, what came after its answer the gateway's."""
+        until_us = now_us if self._answered_us < 0 else self._answered_us
+        passed_us = until_us - self._since_us
+        work_us = min(self._work_us, passed_us)
+        queue_us = min(self._queue_us, passed_us - work_us)
+        self._spend(Hop.CHANNEL, until_us)
+        hops_us = self.hops_us
+        hops_us[Hop.CHANNEL] -= queue_us + work_us
+        hops_us[Hop.LOGSTORE_QUEUE] += queue_us
+        hops_us[Hop.LOGSTORE_WORK] += work_us
+        self._spend(Hop.GATEWAY, now_us)
+        self._answered_us, self._queue_us, self._work_us = -1, 0, 0
+
+
+def timed_of(request_id: int, timing: RequestTiming) -> Timed:
+    """What asks a logstore for the times of a request."""
+    trace = timing.trace
+    return Timed(request_id) if trace is None else Timed(request_id, trace.trace_id, trace.span_id)
