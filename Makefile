@@ -18,10 +18,12 @@ CELLS ?=
 SECONDS ?=
 CLIENT ?=
 IMAGE ?= barnabas
+EXTRAS ?=
+STEPS ?=
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups etcd integration compat bench bench-replicated bench-control bench-failover bench-groups peer image ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups etcd integration compat bench bench-replicated bench-control bench-failover bench-groups peer image chart manifests k8s-e2e ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -139,11 +141,22 @@ bench-groups: setup etcd peer ## Rebalances, heartbeats, commits, beside Apache 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
 	@scripts/peer
 
-image: ## Build a container image per role
+image: ## Build a container image per role: IMAGE=barnabas BASE=python:3.12-slim EXTRAS=traces
 	@for role in gateway logstore purgatory controller; do \
-		docker build --file deploy/k8s/Dockerfile --build-arg BASE=$(BASE) --build-arg ROLE=$$role \
+		docker build --file deploy/k8s/Dockerfile --build-arg BASE=$(BASE) --build-arg ROLE=$$role --build-arg EXTRAS=$(EXTRAS) \
 			--tag $(IMAGE)-$$role:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) . || exit 1; \
 	done
+
+chart: ## Lint the Helm chart, render it in every shape, hold it to Kubernetes' schemas
+	@scripts/setup chart
+	@$(PYTEST) tests/unit/deploy
+
+manifests: ## Render the Helm chart to deploy/k8s/manifests
+	@scripts/setup chart
+	@scripts/manifests
+
+k8s-e2e: setup ## Install, load, roll, break and scale on a real Kubernetes node (K8S_NODE or KUBECONFIG): STEPS=roll for some
+	@$(BIN)/python -m tests.k8s $(if $(STEPS),--steps $(STEPS))
 
 ci: ## What continuous integration runs
 	@.ci/run

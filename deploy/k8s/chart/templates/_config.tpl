@@ -1,0 +1,116 @@
+{{/*
+What each service is configured with: the chart's own keys and the user's. Call with (list . "gateway"); a properties
+file. A user's key never replaces one of these: `barnabas.validate` refuses it.
+*/}}
+{{- define "barnabas.properties" -}}
+{{- $root := index . 0 -}}
+{{- $role := index . 1 -}}
+{{- $roleKeys := printf "barnabas.keys.%s" $role -}}
+{{- range $keys := list (include "barnabas.keys" $root | fromYaml) (include $roleKeys $root | fromYaml) (index $root.Values $role).config -}}
+{{- range $key, $value := $keys }}
+{{ $key }}={{ include "barnabas.text" $value }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* As a properties file has it: Helm reads large numbers as floating point. */}}
+{{- define "barnabas.text" -}}
+{{- if kindIs "float64" . -}}
+{{- if eq (floor .) . -}}{{ printf "%.0f" . }}{{- else -}}{{ . }}{{- end -}}
+{{- else -}}{{ . }}{{- end -}}
+{{- end -}}
+
+{{/* Of every service. */}}
+{{- define "barnabas.keys" -}}
+{{- $etcd := .Values.etcd -}}
+etcd.endpoints: {{ include "barnabas.etcdEndpoints" . | quote }}
+etcd.prefix: {{ $etcd.prefix | quote }}
+{{- if include "barnabas.etcdTlsSecret" . }}
+etcd.tls.authority: /etc/etcd-tls/ca.crt
+{{- if $etcd.external.tls.clientCertificate }}
+etcd.tls.certificate: /etc/etcd-tls/tls.crt
+etcd.tls.key: /etc/etcd-tls/tls.key
+{{- end }}
+{{- end }}
+log.level: {{ .Values.cluster.logLevel | quote }}
+{{- if .Values.metrics.enabled }}
+metrics.listeners: "0.0.0.0:9404"
+{{- end }}
+{{- end -}}
+
+{{- define "barnabas.etcdTlsSecret" -}}
+{{- if not .Values.etcd.bundled.enabled -}}{{ .Values.etcd.external.tls.existingSecret }}{{- end -}}
+{{- end -}}
+
+{{- define "barnabas.keys.gateway" -}}
+{{- $external := .Values.externalAccess -}}
+{{- $listeners := list "PLAINTEXT://0.0.0.0:9092" -}}
+{{- $told := list (printf "PLAINTEXT://%s-gateway.%s.svc:9092" (include "barnabas.fullname" .) .Release.Namespace) -}}
+{{- if $external.enabled -}}
+{{- $port := ternary $external.nodePort $external.port (eq $external.type "NodePort") | int -}}
+{{- $listeners = append $listeners "EXTERNAL://0.0.0.0:19092" -}}
+{{- $told = append $told (printf "EXTERNAL://%s:%d" $external.host $port) }}
+listener.security.protocol.map: "EXTERNAL:PLAINTEXT"
+{{- end }}
+listeners: {{ join "," $listeners | quote }}
+advertised.listeners: {{ join "," $told | quote }}
+advertised.address.policy: {{ .Values.cluster.addressPolicy | quote }}
+ops.listeners: "0.0.0.0:9400"
+num.network.threads: {{ .Values.gateway.processors }}
+auto.create.topics.enable: {{ .Values.cluster.autoCreateTopics }}
+{{- end -}}
+
+{{- define "barnabas.keys.logstore" -}}
+log.dirs: /data/logs
+listeners: "0.0.0.0:9300"
+control.listeners: "0.0.0.0:9301"
+min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
+{{- end -}}
+
+{{- define "barnabas.keys.purgatory" -}}
+listeners: "0.0.0.0:9600"
+{{- end -}}
+
+{{- define "barnabas.keys.controller" -}}
+listeners: "0.0.0.0:9090"
+default.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}
+num.partitions: {{ .Values.cluster.numPartitions }}
+offsets.topic.replication.factor: {{ .Values.cluster.defaultReplicationFactor }}
+min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
+{{- end -}}
+
+{{/* What pods are told by their environment, because each is told something else. */}}
+{{- define "barnabas.environment.gateway" -}}
+- name: BARNABAS_GATEWAY_ID
+  value: $(POD_NAME)
+{{- end -}}
+
+{{- define "barnabas.environment.logstore" -}}
+- name: BARNABAS_NODE_ID
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.labels['apps.kubernetes.io/pod-index']
+# An address and not a name: it is registered anew with every start, and nobody waits for DNS to forget the old one.
+- name: BARNABAS_ADVERTISED_LISTENERS
+  value: $(POD_IP):9300
+{{- if .Values.logstore.rack.fromZone }}
+- name: BARNABAS_BROKER_RACK
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.labels['topology.kubernetes.io/zone']
+{{- end }}
+{{- end -}}
+
+{{- define "barnabas.environment.purgatory" -}}
+- name: BARNABAS_POD_ID
+  value: $(POD_NAME)
+- name: BARNABAS_ADVERTISED_LISTENERS
+  value: $(POD_IP):9600
+{{- end -}}
+
+{{- define "barnabas.environment.controller" -}}
+- name: BARNABAS_CONTROLLER_ID
+  value: $(POD_NAME)
+- name: BARNABAS_ADVERTISED_LISTENERS
+  value: $(POD_IP):9090
+{{- end -}}

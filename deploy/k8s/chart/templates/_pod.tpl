@@ -1,0 +1,166 @@
+{{/* The pod template of a role. Call with (dict "root" . "role" "gateway" "container" "…" "pod" "…"). */}}
+{{- define "barnabas.podTemplate" -}}
+{{- $root := .root -}}
+{{- $role := .role -}}
+{{- $values := index $root.Values $role -}}
+{{- $labels := list $root $role -}}
+{{- $name := printf "%s-%s" (include "barnabas.fullname" $root) $role -}}
+metadata:
+  labels:
+    {{- include "barnabas.labels" $labels | nindent 4 }}
+    {{- with $values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    # Another configuration is another pod.
+    checksum/config: {{ include "barnabas.properties" $labels | sha256sum | quote }}
+    {{- with $values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "barnabas.serviceAccountName" $root | quote }}
+  automountServiceAccountToken: false
+  # Kubernetes' own variables begin with the Service's name, and so with what configures Barnabas.
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
+  securityContext:
+    {{- include "barnabas.podSecurityContext" $root | nindent 4 }}
+  {{- with $root.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . | quote }}
+    {{- end }}
+  {{- end }}
+  {{- with $values.priorityClassName }}
+  priorityClassName: {{ . | quote }}
+  {{- end }}
+  {{- with $values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- else }}
+  affinity:
+    podAntiAffinity:
+      {{- include "barnabas.antiAffinity" (list $root $role (default "soft" $values.antiAffinity)) | nindent 6 }}
+  {{- end }}
+  topologySpreadConstraints:
+    {{- with $values.topologySpreadConstraints }}
+    {{- toYaml . | nindent 4 }}
+    {{- else }}
+    - maxSkew: 1
+      topologyKey: topology.kubernetes.io/zone
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "barnabas.selectorLabels" $labels | nindent 10 }}
+    {{- end }}
+  containers:
+    - name: {{ $role }}
+      image: {{ include "barnabas.image" $labels | quote }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      args: ["--config", /etc/barnabas/barnabas.properties]
+      env:
+        - name: POD_NAME
+          valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        - name: POD_IP
+          valueFrom: {fieldRef: {fieldPath: status.podIP}}
+        {{- include (printf "barnabas.environment.%s" $role) $root | nindent 8 }}
+        {{- with $values.extraEnv }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $values.extraEnvFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- .container | nindent 6 }}
+      resources:
+        {{- toYaml $values.resources | nindent 8 }}
+      securityContext:
+        {{- include "barnabas.containerSecurityContext" $root | nindent 8 }}
+      volumeMounts:
+        - name: config
+          mountPath: /etc/barnabas
+          readOnly: true
+        {{- if include "barnabas.etcdTlsSecret" $root }}
+        - name: etcd-tls
+          mountPath: /etc/etcd-tls
+          readOnly: true
+        {{- end }}
+        {{- if eq $role "logstore" }}
+        - name: data
+          mountPath: /data
+        {{- end }}
+  volumes:
+    - name: config
+      configMap:
+        name: {{ $name | quote }}
+    {{- with include "barnabas.etcdTlsSecret" $root }}
+    - name: etcd-tls
+      secret:
+        secretName: {{ . | quote }}
+        defaultMode: 0440
+    {{- end }}
+{{- end -}}
+
+{{- define "barnabas.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "barnabas.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* Call with (list . "gateway" "soft"). */}}
+{{- define "barnabas.antiAffinity" -}}
+{{- $labels := list (index . 0) (index . 1) -}}
+{{- if eq (index . 2) "hard" -}}
+requiredDuringSchedulingIgnoredDuringExecution:
+  - topologyKey: kubernetes.io/hostname
+    labelSelector:
+      matchLabels:
+        {{- include "barnabas.selectorLabels" $labels | nindent 8 }}
+{{- else -}}
+preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 100
+    podAffinityTerm:
+      topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels:
+          {{- include "barnabas.selectorLabels" $labels | nindent 10 }}
+{{- end -}}
+{{- end -}}
+
+{{/* Kills what doesn't answer at all, ready or not: its event loop has stopped. Call with the port. */}}
+{{- define "barnabas.livenessProbe" -}}
+startupProbe:
+  grpc: {port: {{ . }}, service: liveness}
+  periodSeconds: 2
+  timeoutSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  grpc: {port: {{ . }}, service: liveness}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+{{- end -}}
+
+{{- define "barnabas.metricsPort" -}}
+{{- if .Values.metrics.enabled }}
+- name: metrics
+  containerPort: 9404
+{{- end }}
+{{- end -}}

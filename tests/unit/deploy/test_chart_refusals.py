@@ -1,0 +1,98 @@
+"""A value that is wrong is one clear error, and nothing is rendered."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.deploy.chart import Values, refusal
+
+OUTSIDE = {"enabled": True, "trustedNetwork": True, "host": "kafka.example.com"}
+
+REFUSED: dict[str, tuple[Values, str]] = {
+    "wrong type": ({"gateway": {"replicas": "two"}}, "at '/gateway/replicas': got string, want integer"),
+    "unknown key": ({"gateway": {"replica": 2}}, "at '/gateway': additional properties 'replica' not allowed"),
+    "unknown section": ({"broker": {}}, "at '': additional properties 'broker' not allowed"),
+    "no logstore": ({"logstore": {"replicas": 0}}, "at '/logstore/replicas': minimum: got 0, want 1"),
+    "no gateway": ({"gateway": {"replicas": 0}}, "at '/gateway/replicas': minimum: got 0, want 1"),
+    "two members": ({"etcd": {"bundled": {"replicas": 2}}}, "at '/etcd/bundled/replicas': value must be one of 1, 3"),
+    "a tag that moves": (
+        {"etcd": {"bundled": {"image": "etcd:latest"}}},
+        "at '/etcd/bundled/image': 'etcd:latest'",
+    ),
+    "node port below the range": (
+        {"externalAccess": OUTSIDE | {"nodePort": 9092}},
+        "at '/externalAccess/nodePort': minimum: got 9,092, want 30,000",
+    ),
+    "last node port beyond it": (
+        {"externalAccess": OUTSIDE | {"nodePort": 32765}},
+        "externalAccess.nodePort=32765: 3 logstores have the ports after it up to 32768, and node ports end at 32767",
+    ),
+    "last port beyond all": (
+        {"externalAccess": OUTSIDE | {"type": "LoadBalancer", "port": 65535}},
+        "externalAccess.port=65535: 3 logstores have the ports after it up to 65538, and ports end at 65535",
+    ),
+    "a network that nobody trusts": (
+        {"externalAccess": {"enabled": True, "host": "kafka.example.com"}},
+        "externalAccess: there is no authentication and no encryption yet; set externalAccess.trustedNetwork=true",
+    ),
+    "no address outside": (
+        {"externalAccess": {"enabled": True, "trustedNetwork": True}},
+        "externalAccess.host is empty: name the host or address that clients outside connect to",
+    ),
+    "more replicas than logstores": (
+        {"logstore": {"replicas": 2}},
+        "cluster.defaultReplicationFactor=3 is more than logstore.replicas=2",
+    ),
+    "a minimum that nothing reaches": (
+        {"cluster": {"minInsyncReplicas": 4}},
+        "cluster.minInsyncReplicas=4 is more than cluster.defaultReplicationFactor=3",
+    ),
+    "no etcd": ({"etcd": {"bundled": {"enabled": False}}}, "etcd.external.endpoints is empty: name the members"),
+    "two etcds": (
+        {"etcd": {"external": {"endpoints": ["etcd:2379"]}}},
+        "etcd.external.endpoints are given and etcd.bundled.enabled is true",
+    ),
+    "an endpoint with a scheme": (
+        {"etcd": {"bundled": {"enabled": False}, "external": {"endpoints": ["http://etcd:2379"]}}},
+        "at '/etcd/external/endpoints/0': 'http://etcd:2379' does not match pattern",
+    ),
+    "a certificate from nowhere": (
+        {
+            "etcd": {
+                "bundled": {"enabled": False},
+                "external": {"endpoints": ["etcd:2379"], "tls": {"clientCertificate": True}},
+            }
+        },
+        "etcd.external.tls.clientCertificate needs etcd.external.tls.existingSecret",
+    ),
+    "a key of the chart's": (
+        {"gateway": {"config": {"listeners": "PLAINTEXT://0.0.0.0:1"}}},
+        "gateway.config: listeners is set by the chart",
+    ),
+    "a key of each pod's": ({"logstore": {"config": {"node.id": 7}}}, "logstore.config: node.id is set by the chart"),
+    "two lines in one value": (
+        {"logstore": {"config": {"log.cleanup.policy": "delete\nnode.id=7"}}},
+        "at '/logstore/config/log.cleanup.policy'",
+    ),
+    "no time to drain": (
+        {"gateway": {"drainSeconds": 25}},
+        "gateway.terminationGracePeriodSeconds=30 is too short for gateway.drainSeconds=25 and 10 s",
+    ),
+    "a budget that is two": (
+        {"logstore": {"podDisruptionBudget": {"maxUnavailable": 1, "minAvailable": 1}}},
+        "at '/logstore/podDisruptionBudget': maxProperties: got 2, want 1",
+    ),
+    "autoscaling backwards": (
+        {"gateway": {"autoscaling": {"enabled": True, "minReplicas": 9}}},
+        "gateway.autoscaling.minReplicas=9 is more than maxReplicas=6",
+    ),
+    "a size that is none": (
+        {"logstore": {"persistence": {"size": "much"}}},
+        "at '/logstore/persistence/size': 'much' does not match pattern",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "line"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_wrong_value_is_one_clear_error(values: Values, line: str) -> None:
+    assert line in refusal(values)
