@@ -6,6 +6,7 @@ topic's own record, keyed by name, is written last and is the commit point: chun
 record), or beyond its number of partitions, are left over from a creation that never happened. A deletion record
 outlives the topic until every replica is gone.
 
+    /barnabas/version                       VersionRecord
     /barnabas/cluster                       ClusterRecord
     /barnabas/controller/election           ControllerRegistration of the active one, under its lease
     /barnabas/controller/epoch              ControllerEpochRecord, put again by every write of a controller
@@ -19,6 +20,7 @@ outlives the topic until every replica is gone.
     /barnabas/deletions/<topic id>          DeletionRecord
     /barnabas/broker_configs/<id>           BrokerConfigsRecord, "default" for those of all brokers
     /barnabas/producer_ids                  ProducerIdsRecord
+    /barnabas/operations/…                  see barnabas/cluster/operation_records.py
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.messages import ALL_BROKERS, NO_LEADER
+from barnabas.cluster.operation_records import OperationKeys, OperationRecord
 
 PARTITIONS_PER_CHUNK = 500
 
@@ -59,15 +63,18 @@ class Keys:
         "controller_epoch",
         "deletions",
         "election",
+        "operations",
         "partitions",
         "prefix",
         "producer_ids",
         "topics",
+        "version",
     )
 
     def __init__(self, prefix: str = "/barnabas/") -> None:
         assert prefix.endswith("/"), "a prefix ends with a slash, so that no other cluster's keys begin with it"
         self.prefix = prefix
+        self.version = prefix + "version"
         self.cluster = prefix + "cluster"
         self.election = prefix + "controller/election"
         self.controller_epoch = prefix + "controller/epoch"
@@ -76,6 +83,7 @@ class Keys:
         self.deletions = prefix + "deletions/"
         self.broker_configs_directory = prefix + "broker_configs/"
         self.producer_ids = prefix + "producer_ids"
+        self.operations = OperationKeys(prefix + "operations/")
 
     def registrations(self, role: Role) -> str:
         """The directory of a role's registrations."""
@@ -253,6 +261,8 @@ Record = (
     | DeletionRecord
     | BrokerConfigsRecord
     | ProducerIdsRecord
+    | VersionRecord
+    | OperationRecord
 )
 
 
@@ -337,6 +347,8 @@ def encode_record(record: Record) -> bytes:
             return _dump({"broker_id": record.broker_id, "configs": record.configs})
         case ProducerIdsRecord():
             return _dump({"next_producer_id": record.next_producer_id})
+        case _:
+            return _dump(asdict(record))
 
 
 def _partition_values(partition: PartitionRecord) -> dict[str, Any]:
@@ -356,13 +368,16 @@ def _partition_values(partition: PartitionRecord) -> dict[str, Any]:
 
 
 def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
-    """The record of a key that the controller writes; None for any other key.
+    """The record of a key that the controller writes; None for any other key. Fields that this version does not know
+    are skipped, and lost when it writes the record again: where that matters the format has another number.
 
     Raises ValueError, KeyError or TypeError where the value is not what the key stands for.
     """
     if not key.startswith(keys.prefix):
         return None
     match key[len(keys.prefix) :].split("/", 1):
+        case ["version"]:
+            return _typed(VersionRecord, _load(value))
         case ["cluster"]:
             return _typed(ClusterRecord, _load(value))
         case ["controller", "epoch"]:
@@ -384,6 +399,10 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
         case ["broker_configs", _]:
             broker_configs = _typed(BrokerConfigsRecord, _load(value))
             return _held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
+        case ["operations", _]:
+            kind = keys.operations.kind_of(key)
+            operation = kind and _typed(kind, _load(value))
+            return operation and _held_by(key, keys.operations.key_of(operation), operation)
         case _:
             return None
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import CoordinateResponse, Credit, GroupAnswer, GroupCall, Outcome
+from barnabas.cluster.group_partition import java_hash, partition_of_group
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
@@ -38,7 +39,6 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest
-from services.gateway.core.group_routing import java_hash, partition_of_group
 from tests.unit.gateway.groups import EPOCH, group_world, offsets_topic, told_to_wait
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 

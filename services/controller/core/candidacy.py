@@ -1,14 +1,17 @@
 """The election: one controller is active, the one whose lease the election key is under.
 
-A claim is one Txn that takes the absent key and increments the controller epoch; where its answer is lost, the image
-tells. A lease is not a lock: the local deadline only tells when to stop; what fences is that every write compares the
-create revision of the key.
+A claim is one Txn that takes the absent key, increments the controller epoch and writes down the term that begins;
+where its answer is lost, the image tells. A lease is not a lock: the local deadline only tells when to stop; what
+fences is that every write compares the create revision of the key. What a newer version has written, or a restore is
+writing, is not claimed at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from barnabas import __version__
+from barnabas.cluster.cluster_version import refusal
 from barnabas.cluster.keys import (
     ClusterRecord,
     ControllerEpochRecord,
@@ -16,6 +19,7 @@ from barnabas.cluster.keys import (
     encode_record,
     encode_registration,
 )
+from barnabas.cluster.operation_records import ControllerTermRecord
 from barnabas.ports.etcd import NO_LEASE, Put, Txn, TxnResult, absent, created_at, modified_at
 from services.controller.core.effects import SubmitTxn
 from services.controller.core.image import ControllerImage
@@ -31,8 +35,10 @@ class Candidacy:
         registration: ControllerRegistration,
         next_txn_id: Callable[[], int],
         new_cluster_id: Callable[[], str],
+        wall_ms: Callable[[], int],
     ) -> None:
         self._image = image
+        self._wall_ms = wall_ms
         self._registration = registration
         self._next_txn_id = next_txn_id
         self._new_cluster_id = new_cluster_id
@@ -85,12 +91,15 @@ class Candidacy:
             return now_ms if self.active else None
         if self.active:
             return self._lease_deadline_ms
-        claimable = self._image.loaded and (self._image.election is None or self._ours())
+        claimable = self._image.loaded and (self._image.election is None or self._ours()) and self._is_known_version()
         return self._not_before_ms if claimable and not self._claim_txn_id else None
 
     def _ours(self) -> bool:
         election = self._image.election
         return election is not None and election.lease == self._lease != NO_LEASE
+
+    def _is_known_version(self) -> bool:
+        return refusal(self._image.version, __version__) is None
 
     def step(self, now_ms: int) -> SubmitTxn | None:
         """Take note of what the image says; the claim to submit, if it is time for one."""
@@ -99,7 +108,7 @@ class Candidacy:
         ours = self._ours()
         if now_ms >= self._lease_deadline_ms or (self.active and not ours):
             self.active = False
-        if now_ms >= self._lease_deadline_ms or self.active or not image.loaded:
+        if now_ms >= self._lease_deadline_ms or self.active or not image.loaded or not self._is_known_version():
             return None
         if self._granted_revision and image.revision >= self._granted_revision:
             granted = image.controller_epoch
@@ -116,8 +125,16 @@ class Candidacy:
     def _claim(self, ours: bool) -> SubmitTxn:
         """Take the key; where it is ours already (a claim's answer was lost, a lease came back) the epoch only."""
         image, keys = self._image, self._image.keys
-        compares = [modified_at(keys.controller_epoch, image.mod_revision(keys.controller_epoch))]
-        success = [Put(keys.controller_epoch, encode_record(ControllerEpochRecord(image.controller_epoch + 1)))]
+        record, epoch, history_key = self._registration, image.controller_epoch + 1, keys.operations.controller_history
+        term = ControllerTermRecord(epoch, record.controller_id, record.address, self._wall_ms())
+        compares = [
+            modified_at(keys.controller_epoch, image.mod_revision(keys.controller_epoch)),
+            modified_at(history_key, image.mod_revision(history_key)),
+        ]
+        success = [
+            Put(keys.controller_epoch, encode_record(ControllerEpochRecord(epoch))),
+            Put(history_key, encode_record(image.controller_history.followed_by(term))),
+        ]
         if image.election is not None and ours:
             compares.append(created_at(keys.election, image.election.epoch))
         else:

@@ -21,8 +21,10 @@ from barnabas.cluster.messages import (
 from barnabas.ports.etcd import Snapshot, TxnResult, WatchBatch
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.candidacy import Candidacy
+from services.controller.core.cluster_upgrade import raise_format
 from services.controller.core.control_links import ControlLinks
 from services.controller.core.controlled_shutdowns import ControlledShutdowns
+from services.controller.core.drains import Drains
 from services.controller.core.effects import (
     ActiveChanged,
     Effect,
@@ -31,6 +33,7 @@ from services.controller.core.effects import (
     Reject,
     RevokeLease,
 )
+from services.controller.core.events import EventLog
 from services.controller.core.image import Changes, ControllerImage
 from services.controller.core.isr_changes import IsrChanges
 from services.controller.core.journal import Journal
@@ -38,6 +41,7 @@ from services.controller.core.known_members import note_members
 from services.controller.core.leader_elections import elect_leaders
 from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.metadata import full_update, incremental_update
+from services.controller.core.operator_requests import OperatorRequest
 from services.controller.core.partition_changes import Liveness
 from services.controller.core.requests import Requests
 from services.controller.core.settings import ElectionSettings
@@ -65,16 +69,26 @@ class Controller:
         """`new_topic_id` gives 16 random bytes; `wall_ms` is for records that people read, and decides nothing."""
         self.image = ControllerImage(keys)
         self.journal = Journal(self.image)
-        self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id)
+        self.candidacy = Candidacy(self.image, registration, self.journal.next_txn_id, new_cluster_id, wall_ms)
         self.links = ControlLinks(self.image)
         self.subscriptions = Subscriptions()
         self._settings = settings
         self._liveness = LogstoreLiveness(self.image, self.links)
-        self._rules = TopicRulesTable(self.image, settings.topic_defaults())
+        self.rules = TopicRulesTable(self.image, settings.topic_defaults())
+        self.drains = Drains(self.image, self._liveness, self.rules)
+        self.events = EventLog(self.image)
         self._requests = Requests(
-            self.image, defaults, new_topic_id, self.links, self.subscriptions, self._liveness, self._rules
+            self.image,
+            defaults,
+            new_topic_id,
+            self.links,
+            self.subscriptions,
+            self._liveness,
+            self.rules,
+            self.drains,
+            wall_ms,
         )
-        self._isr_changes = IsrChanges(self.image, self._rules)
+        self._isr_changes = IsrChanges(self.image, self.rules)
         self._shutdowns = ControlledShutdowns(self.image, self._liveness)
         self._wall_ms = wall_ms
         self._effects: list[Effect] = []
@@ -88,6 +102,8 @@ class Controller:
         self._balance: deque[Step] = deque()
         self._balance_ms = 0
         self._members_due = False
+        # Whether a replica may have to go from a drained logstore, and may be able to.
+        self._drains_due = False
         # Whether a replica of a deleted topic may have gone since we looked.
         self._deletions_due = False
         self._unclaimed_due = False
@@ -111,11 +127,13 @@ class Controller:
         """What the watch of the whole prefix brings: everything first, then changes, in order."""
         if isinstance(change, Snapshot):
             self.image.load(change)
+            self.events.restart()
             self._follow_election(now_ms)
             if self._active:
                 self._begin_again()
         else:
             changes = self.image.apply(change)
+            self.events.record(changes, self._wall_ms())
             was_active = self._active
             self._follow_election(now_ms)
             if self._active and was_active:
@@ -193,7 +211,7 @@ class Controller:
         self.subscriptions.by_id.pop(subscriber_id, None)
         return self._turn(now_ms)
 
-    def on_request(self, request_id: int, request: MembershipRequest, now_ms: int) -> list[Effect]:
+    def on_request(self, request_id: int, request: MembershipRequest | OperatorRequest, now_ms: int) -> list[Effect]:
         """Answered by one Respond or Reject with the same id, which is the shell's, never used twice."""
         self._follow_election(now_ms)
         if not self._active:
@@ -217,9 +235,18 @@ class Controller:
         if self._active:
             dues += [self.journal.due_ms(), self.links.due_ms(now_ms), self._tidy_ms]
             dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
-            if self._settings.auto_leader_rebalance_enable:
+            if self._balances:
                 dues.append(self._balance_ms)
         return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def settings(self) -> ElectionSettings:
+        return self._settings
+
+    @property
+    def _balances(self) -> bool:
+        """Preferred leaders are elected though nobody asks."""
+        return self._settings.auto_leader_rebalance_enable and self.image.balance is None
 
     def _turn(self, now_ms: int) -> list[Effect]:
         """What follows from all that is known; ends every `on_*`."""
@@ -269,7 +296,7 @@ class Controller:
     def _begin_again(self) -> None:
         """The image is new: every stream and subscription starts with everything."""
         self._electable = dict.fromkeys(self.image.chunks)
-        self._members_due = self._deletions_due = True
+        self._members_due = self._deletions_due = self._drains_due = True
         self.subscriptions.published_revision = self.image.revision
         self._effects += self.links.close_all()
         self._effects += self.links.follow_registrations()
@@ -280,12 +307,15 @@ class Controller:
         """Pass on what a batch changed."""
         if changes.logstores:
             self._effects += self.links.follow_registrations()
-        if changes.logstores or changes.broker_configs:
+        if changes.balance:
+            self._balance.clear()
+            self._balance_ms = now_ms
+        if changes.logstores or changes.broker_configs or changes.drains:
             self._electable = dict.fromkeys(self.image.chunks)
         else:
             self._electable |= changes.topics
         self._members_due |= changes.members
-        self._deletions_due = True
+        self._deletions_due = self._drains_due = True
         controller_epoch = self.candidacy.controller_epoch
         if changes.logstores:
             self._effects += self.links.ask_after_disks(controller_epoch, now_ms)
@@ -312,7 +342,7 @@ class Controller:
 
     def _next_writes(self) -> Sequence[Write]:
         live = self._liveness.current()
-        elections = elect_leaders(self.image, live, self._rules, self._electable)
+        elections = elect_leaders(self.image, live, self.rules, self._electable)
         if elections:
             return elections
         self._electable.clear()
@@ -342,7 +372,7 @@ class Controller:
 
     def _plan_balance(self, now_ms: int) -> None:
         settings = self._settings
-        if settings.auto_leader_rebalance_enable and now_ms >= self._balance_ms:
+        if self._balances and now_ms >= self._balance_ms:
             self._balance_ms = now_ms + settings.leader_imbalance_check_interval_ms
             self._balance.extend(self._requests.balance(settings.leader_imbalance_per_broker_percentage))
 
@@ -351,6 +381,13 @@ class Controller:
             elections = self._balance.popleft()()
             if elections:
                 return elections
+        if self._drains_due:
+            moves = self.drains.next_moves()
+            if moves:
+                return moves
+            self._drains_due = False
+        if raised := raise_format(self.image):
+            return raised
         if self._members_due:
             noted = note_members(self.image, self._wall_ms())
             if noted:

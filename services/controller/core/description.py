@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from barnabas.cluster.keys import Role
-from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.controller import Controller
 from services.controller.core.known_members import registered_members
+from services.controller.core.partition_listing import Condition, PartitionCounts, count_partitions
 
 # Without one of each nobody can produce.
 _INDISPENSABLE = (Role.LOGSTORE, Role.GATEWAY, Role.PURGATORY)
@@ -35,14 +35,20 @@ class NodeDescription:
     connected: bool
     # Wall clock; 0 while it is alive.
     down_since_ms: int
+    # Of a logstore, likewise the next four: the partitions it has a replica of.
+    replicas: int = 0
+    rack: str = ""
+    drained: bool = False
+    offline_log_dirs: Mapping[str, str] = field(default_factory=dict)
+    full_log_dirs: Mapping[str, str] = field(default_factory=dict)
+    # The controller that is asked.
+    active: bool = False
 
 
-def describe_nodes(controller: Controller) -> list[NodeDescription]:
-    """By role, then by id."""
+def describe_nodes(controller: Controller, counts: PartitionCounts | None = None) -> list[NodeDescription]:
+    """By role, then by id. `counts`: of all partitions, where they were counted already."""
     image = controller.image
-    leaders = Counter(
-        partition.leader for topic_id in image.topics_by_id for _, partition in image.partitions(topic_id)
-    )
+    counts = counts or count_partitions(image, controller.rules)
     nodes: dict[tuple[Role, str], NodeDescription] = {}
     for (role, member_id), record in image.members.items():
         nodes[role, member_id] = NodeDescription(
@@ -55,8 +61,11 @@ def describe_nodes(controller: Controller) -> list[NodeDescription]:
             leaders=0,
             connected=False,
             down_since_ms=record.down_since_ms,
+            replicas=counts.replicas[int(member_id)] if role is Role.LOGSTORE else 0,
+            drained=role is Role.LOGSTORE and int(member_id) in image.drains,
         )
     for role, member_id, addresses, epoch in registered_members(image):
+        logstore = image.logstores[int(member_id)].record if role is Role.LOGSTORE else None
         nodes[role, member_id] = NodeDescription(
             role=role,
             member_id=member_id,
@@ -64,24 +73,35 @@ def describe_nodes(controller: Controller) -> list[NodeDescription]:
             alive=True,
             epoch=epoch,
             incarnation=_incarnation(controller, role, member_id),
-            leaders=leaders[int(member_id)] if role is Role.LOGSTORE else 0,
+            leaders=counts.leaders[logstore.node_id] if logstore else 0,
             connected=_connected(controller, role, member_id),
             down_since_ms=0,
+            replicas=counts.replicas[logstore.node_id] if logstore else 0,
+            rack=logstore.rack if logstore else "",
+            drained=logstore is not None and logstore.node_id in image.drains,
+            offline_log_dirs=logstore.offline_log_dirs if logstore else {},
+            full_log_dirs=logstore.full_log_dirs if logstore else {},
+            active=_is_active(controller, role, member_id),
         )
     order = list(Role)
     return sorted(nodes.values(), key=lambda node: (order.index(node.role), _natural(node.member_id)))
 
 
-def describe_problems(controller: Controller) -> list[str]:
-    """Empty when the cluster is healthy."""
-    nodes = describe_nodes(controller)
+def describe_problems(controller: Controller, counts: PartitionCounts | None = None) -> list[str]:
+    """Empty when the cluster is healthy. `counts`: of all partitions, where they were counted already."""
+    counts = counts or count_partitions(controller.image, controller.rules)
+    nodes = describe_nodes(controller, counts)
     problems = [*_dead_nodes(nodes), *_missing_roles(nodes), *_disconnected_nodes(nodes)]
-    offline = offline_partitions(controller)
+    offline = counts.conditions[Condition.OFFLINE]
     if offline:
         problems.append(f"{offline} partition{'s have' if offline > 1 else ' has'} no leader")
-    lagging = under_replicated_partitions(controller)
+    lagging = counts.conditions[Condition.UNDER_REPLICATED]
     if lagging:
         problems.append(f"{lagging} partition{'s have' if lagging > 1 else ' has'} replicas that are not in sync")
+    too_few = counts.conditions[Condition.UNDER_MIN_ISR]
+    if too_few:
+        have = "partitions have" if too_few > 1 else "partition has"
+        problems.append(f"{too_few} {have} fewer in-sync replicas than min.insync.replicas: acks=all is refused there")
     problems += _offline_log_dirs(controller)
     problems += _full_log_dirs(controller)
     problems += _failed_partitions(controller)
@@ -95,24 +115,6 @@ def describe_problems(controller: Controller) -> list[str]:
     if len(problems) > _LISTED_MAX:
         problems = [*problems[:_LISTED_MAX], f"and {len(problems) - _LISTED_MAX} more"]
     return problems
-
-
-def offline_partitions(controller: Controller, topic_id: bytes | None = None) -> int:
-    """Partitions without a leader, of one topic or of all."""
-    image = controller.image
-    topic_ids = image.topics_by_id if topic_id is None else [topic_id]
-    return sum(partition.leader == NO_LEADER for each in topic_ids for _, partition in image.partitions(each))
-
-
-def under_replicated_partitions(controller: Controller) -> int:
-    """With a leader, and with replicas that are not in sync; targets of a move don't count before they are."""
-    image = controller.image
-    partitions = [partition for each in image.topics_by_id for _, partition in image.partitions(each)]
-    return sum(
-        partition.leader != NO_LEADER
-        and not {*partition.in_sync_replicas, *partition.adding_replicas}.issuperset(partition.replicas)
-        for partition in partitions
-    )
 
 
 def _dead_nodes(nodes: list[NodeDescription]) -> list[str]:
@@ -212,6 +214,11 @@ def _connected(controller: Controller, role: Role, member_id: str) -> bool:
             return True
         case Role.GATEWAY | Role.PURGATORY:
             return controller.subscriptions.follows(role, member_id)
+
+
+def _is_active(controller: Controller, role: Role, member_id: str) -> bool:
+    election = controller.image.election
+    return role is Role.CONTROLLER and election is not None and election.record.controller_id == member_id
 
 
 def _natural(member_id: str) -> tuple[int, str]:

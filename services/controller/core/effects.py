@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from barnabas.cluster.messages import ControlRequest, MembershipResponse, UpdateMetadata
 from barnabas.ports.etcd import Txn
+from services.controller.core.operator_requests import OperatorResponse
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,7 +68,7 @@ class EndSubscription:
 @dataclass(slots=True, frozen=True)
 class Respond:
     request_id: int
-    response: MembershipResponse
+    response: MembershipResponse | OperatorResponse
 
 
 @dataclass(slots=True, frozen=True)

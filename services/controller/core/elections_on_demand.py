@@ -74,7 +74,9 @@ class LeadersOnDemand:
         changes = {
             key: self._change(key, ElectionType.PREFERRED)
             for node_id, keys in sorted(missed.items())
-            if live.is_live(node_id) and len(keys) * 100 > imbalance_percentage * preferred[node_id]
+            if live.is_live(node_id)
+            and node_id not in live.drained
+            and len(keys) * 100 > imbalance_percentage * preferred[node_id]
             for key in keys
         }
         return change_steps(self._image, changes)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar, assert_never
+from typing import Any, Generic, TypeAlias, TypeVar, assert_never
 
+from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
     BrokerConfigsRecord,
@@ -25,6 +26,7 @@ from barnabas.cluster.keys import (
     PartitionRecord,
     ProducerIdsRecord,
     PurgatoryRegistration,
+    Record,
     Role,
     TopicRecord,
     decode_record,
@@ -32,6 +34,7 @@ from barnabas.cluster.keys import (
     member_id_of,
 )
 from barnabas.cluster.messages import ALL_BROKERS, PartitionMetadata, TopicMetadata
+from barnabas.cluster.operation_records import BalanceRecord, ControllerHistoryRecord, DrainRecord
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
 
 RegistrationT = TypeVar(
@@ -48,6 +51,26 @@ class Registered(Generic[RegistrationT]):
     lease: int
 
 
+@dataclass(slots=True, frozen=True)
+class Elected:
+    """The election key, apart from the registration of the controller that holds it."""
+
+    controller_id: str
+
+
+Held: TypeAlias = Record | Registered[Any] | Elected
+"""What a key stands for, where people are told of its changes."""
+
+
+@dataclass(slots=True, frozen=True)
+class Transition:
+    """One key before and after a change; None: it was not there, or is not any more."""
+
+    revision: int
+    before: Held | None
+    after: Held | None
+
+
 @dataclass(slots=True)
 class Changes:
     """What a batch touched, for whoever tells the members. Insertion order is the order of the revisions."""
@@ -61,6 +84,12 @@ class Changes:
     logstores: bool = False
     members: bool = False
     broker_configs: bool = False
+    # Who is drained.
+    drains: bool = False
+    # Whether the balance is paused.
+    balance: bool = False
+    # In order, for the events that are told to operators.
+    transitions: list[Transition] = field(default_factory=list)
 
 
 class ControllerImage:
@@ -73,6 +102,7 @@ class ControllerImage:
 
     def _clear(self) -> None:
         self.revision = -1
+        self.version: VersionRecord | None = None
         self.cluster_id = ""
         self.controller_epoch = 0
         self.election: Registered[ControllerRegistration] | None = None
@@ -89,9 +119,14 @@ class ControllerImage:
         self.deletions: dict[bytes, DeletionRecord] = {}
         self.broker_configs: dict[int, BrokerConfigsRecord] = {}
         self.next_producer_id = 0
+        self.drains: dict[int, DrainRecord] = {}
+        # There while the balance of leaders is paused.
+        self.balance: BalanceRecord | None = None
+        self.controller_history = ControllerHistoryRecord()
         # Keys whose value no one can read, by what went wrong: a problem to report, not a reason to stop.
         self.unreadable: dict[str, str] = {}
         self._mod_revisions: dict[str, int] = {}
+        self._held: dict[str, Held] = {}
 
     @property
     def loaded(self) -> bool:
@@ -120,7 +155,7 @@ class ControllerImage:
 
     def _apply_event(self, event: WatchEvent, changes: Changes) -> None:
         if event.deleted:
-            self._delete(event.key_value.key, changes)
+            self._delete(event.key_value.key, event.key_value.mod_revision, changes)
         else:
             self._put(event.key_value, changes)
 
@@ -128,23 +163,25 @@ class ControllerImage:
         key = key_value.key
         self._mod_revisions[key] = key_value.mod_revision
         try:
-            self._put_readable(key_value, changes)
+            held = self._put_readable(key_value, changes)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.unreadable[key] = f"{type(error).__name__}: {error}"
-        else:
-            self.unreadable.pop(key, None)
+            return
+        self.unreadable.pop(key, None)
+        if held is not None:
+            changes.transitions.append(Transition(key_value.mod_revision, self._held.get(key), held))
+            self._held[key] = held
 
-    def _put_readable(self, key_value: KeyValue, changes: Changes) -> None:
+    def _put_readable(self, key_value: KeyValue, changes: Changes) -> Held | None:
         key = key_value.key
         if key == self.keys.election:
             election = decode_registration(Role.CONTROLLER, key_value.value)
             assert isinstance(election, ControllerRegistration)
             self.election = Registered(election, key_value.create_revision, key_value.lease)
-            return
+            return Elected(election.controller_id)
         for role, directory in self._directories:
             if key.startswith(directory):
-                self._register(role, key_value, changes)
-                return
+                return self._register(role, key_value, changes)
         record = decode_record(self.keys, key, key_value.value)
         match record:
             case None:
@@ -178,34 +215,52 @@ class ControllerImage:
                 changes.broker_configs = True
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
+            case VersionRecord():
+                self.version = record
+            case DrainRecord():
+                self.drains[record.node_id] = record
+                changes.drains = True
+            case BalanceRecord():
+                self.balance = record
+                changes.balance = True
+            case ControllerHistoryRecord():
+                self.controller_history = record
             case _:
                 assert_never(record)
+        return record
 
-    def _register(self, role: Role, key_value: KeyValue, changes: Changes) -> None:
+    def _register(self, role: Role, key_value: KeyValue, changes: Changes) -> Registered[Any]:
         registration = decode_registration(role, key_value.value)
         if key_value.key != self.keys.registration(role, member_id_of(registration)):
             raise ValueError(f"it is the registration of {role.value} {member_id_of(registration)}")
         epoch, lease = key_value.create_revision, key_value.lease
         changes.members = True
+        registered: Registered[Any]
         match registration:
             case LogstoreRegistration():
-                self.logstores[registration.node_id] = Registered(registration, epoch, lease)
+                registered = self.logstores[registration.node_id] = Registered(registration, epoch, lease)
                 changes.logstores = True
             case GatewayRegistration():
-                self.gateways[registration.gateway_id] = Registered(registration, epoch, lease)
+                registered = self.gateways[registration.gateway_id] = Registered(registration, epoch, lease)
             case PurgatoryRegistration():
-                self.purgatories[registration.pod_id] = Registered(registration, epoch, lease)
+                registered = self.purgatories[registration.pod_id] = Registered(registration, epoch, lease)
             case ControllerRegistration():
-                self.controllers[registration.controller_id] = Registered(registration, epoch, lease)
+                registered = self.controllers[registration.controller_id] = Registered(registration, epoch, lease)
             case _:
                 assert_never(registration)
+        return registered
 
-    def _delete(self, key: str, changes: Changes) -> None:
+    def _delete(self, key: str, revision: int, changes: Changes) -> None:
         self._mod_revisions.pop(key, None)
+        before = self._held.pop(key, None)
+        if before is not None:
+            changes.transitions.append(Transition(revision, before, None))
         if self.unreadable.pop(key, None) is not None:
             return
         if key == self.keys.election:
             self.election = None
+        elif key == self.keys.version:
+            self.version = None
         elif key == self.keys.cluster:
             self.cluster_id = ""
         elif key == self.keys.controller_epoch:
@@ -231,8 +286,21 @@ class ControllerImage:
             broker = key[len(self.keys.broker_configs_directory) :]
             del self.broker_configs[ALL_BROKERS if broker == "default" else int(broker)]
             changes.broker_configs = True
+        elif key.startswith(self.keys.operations.directory):
+            self._forget_operation(key, changes)
         else:
             self._deregister(key, changes)
+
+    def _forget_operation(self, key: str, changes: Changes) -> None:
+        operations = self.keys.operations
+        if key.startswith(operations.drains):
+            del self.drains[int(key[len(operations.drains) :])]
+            changes.drains = True
+        elif key == operations.balance:
+            self.balance = None
+            changes.balance = True
+        elif key == operations.controller_history:
+            self.controller_history = ControllerHistoryRecord()
 
     def _deregister(self, key: str, changes: Changes) -> None:
         directory, _, member_id = key[len(self.keys.prefix) :].rpartition("/")

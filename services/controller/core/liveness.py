@@ -5,6 +5,8 @@ again. Until its partitions have been looked through it counts as gone, so that 
 in which somebody else knows more; then its member record is given the epoch of the registration, which ends the
 suspicion. In that order, so that whoever takes over in between looks through them again.
 
+A logstore that operators drain leads nothing that another can lead (`drains.py`).
+
 A log directory that fails takes single replicas along, and one that is full keeps them from leading. Which ones, the
 logstore's answers to LeaderAndIsr say (`ControlLinks.without_disk`, `ControlLinks.without_room`).
 """
@@ -45,6 +47,7 @@ class LogstoreLiveness:
             self._suspect(),
             self._links.without_disk,
             self._links.without_room,
+            frozenset(self._image.drains),
         )
 
     def _suspect(self) -> frozenset[int]:

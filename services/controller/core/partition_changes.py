@@ -13,6 +13,7 @@ only when the leader does (its restart counts) or a replica goes, a partition ep
 - A replica whose log directory is full can take no more records. It leaves the ISR at once too, and with it the
   leadership, but only where a member stays that has room: otherwise all stays as it is, and is read.
 - A logstore that may have lost records (correctness rule 15) is in neither, unless nobody else can know more.
+- A logstore that operators drain leads only what nobody else of the ISR can lead, and stays in sync.
 - A reassignment (KIP-455) ends in the change that brings its last target into the ISR.
 """
 
@@ -38,6 +39,8 @@ class Liveness:
     without_disk: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
     # Likewise: those whose log directory is full.
     without_room: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
+    # Taken out of service by operators: in sync, and not to lead while somebody else can.
+    drained: frozenset[int] = frozenset()
     # Of the partition that this is about (`at`): who has no room for more records.
     full: frozenset[int] = frozenset()
 
@@ -71,13 +74,14 @@ def first_state(replicas: Sequence[int], live: Liveness) -> PartitionRecord | No
     in_sync = tuple([node_id for node_id in replicas if live.is_live(node_id)])
     if not in_sync:
         return None
+    leader = next((node_id for node_id in in_sync if node_id not in live.drained), in_sync[0])
     return PartitionRecord(
-        leader=in_sync[0],
+        leader=leader,
         leader_epoch=0,
         partition_epoch=0,
         replicas=tuple(replicas),
         in_sync_replicas=in_sync,
-        leader_broker_epoch=live.epoch_of(in_sync[0]),
+        leader_broker_epoch=live.epoch_of(leader),
     )
 
 
@@ -102,13 +106,19 @@ def with_isr(
 
 
 def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRecord | None:
-    """Its first replica as leader; None when that one is not live and in sync, or has no room."""
+    """Its first replica as leader; None when that one is not live and in sync, is drained, or has no room."""
     preferred = partition.replicas[0]
     if preferred == partition.leader:
         return partition
-    if preferred not in partition.in_sync_replicas or not live.is_live(preferred) or preferred in live.full:
+    if not may_take_over(partition, preferred, live):
         return None
     return _committed(partition, _led_by(partition, preferred, live))
+
+
+def may_take_over(partition: PartitionRecord, node_id: int, live: Liveness) -> bool:
+    """Whether it can lead the partition from now on, though nothing has happened to its leader. `live` is `at` it."""
+    is_in_sync = node_id in partition.in_sync_replicas and live.is_live(node_id)
+    return is_in_sync and node_id not in live.full and node_id not in live.drained
 
 
 def led_by_anyone(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord | None:
@@ -215,6 +225,8 @@ def _with_members(
 
 def _still_leads(partition: PartitionRecord, live: Liveness) -> bool:
     leader = partition.leader
+    if leader in live.drained and any(may_take_over(partition, node_id, live) for node_id in partition.replicas):
+        return False
     return (
         leader in partition.in_sync_replicas
         and live.is_live(leader)
@@ -225,15 +237,12 @@ def _still_leads(partition: PartitionRecord, live: Liveness) -> bool:
 def _with_any_leader(
     partition: PartitionRecord, live: Liveness, rules: TopicRules, *, unclean: bool
 ) -> PartitionRecord:
-    """The first live member of the ISR in the order of the replicas, another one than has led where there is one."""
-
-    def may_lead(node_id: int) -> bool:
-        return node_id in partition.in_sync_replicas and live.is_live(node_id)
-
-    elected = _first(partition.replicas, lambda node_id: may_lead(node_id) and node_id != partition.leader)
-    if elected is None:
-        elected = _first(partition.replicas, may_lead)
-    if elected is not None:
+    """The first live member of the ISR in the order of the replicas: one that is not drained, and another one than has
+    led, where there is one.
+    """
+    may_lead = [each for each in partition.replicas if each in partition.in_sync_replicas and live.is_live(each)]
+    if may_lead:
+        elected = min(may_lead, key=lambda node_id: (node_id in live.drained, node_id == partition.leader))
         return _led_by(partition, elected, live)
     eligible = _first(
         partition.replicas, lambda node_id: node_id in partition.eligible_leader_replicas and live.is_live(node_id)
@@ -274,7 +283,7 @@ def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
     target = tuple([each for each in partition.replicas if each not in partition.removing_replicas])
     if not set(target) <= set(partition.in_sync_replicas):
         return partition
-    leader = partition.leader if partition.leader in target else _first(target, live.is_live)
+    leader = partition.leader if partition.leader in target else _first(_drained_last(target, live), live.is_live)
     if leader is None:
         return partition
     done = replace(
@@ -303,6 +312,10 @@ def _committed(before: PartitionRecord, after: PartitionRecord) -> PartitionReco
         leader_epoch=before.leader_epoch + (has_another_leader or has_lost_a_replica),
         partition_epoch=before.partition_epoch + 1,
     )
+
+
+def _drained_last(node_ids: Sequence[int], live: Liveness) -> list[int]:
+    return sorted(node_ids, key=live.drained.__contains__)
 
 
 def _first(node_ids: Sequence[int], wanted: Callable[[int], bool]) -> int | None:

@@ -34,10 +34,10 @@ class Placement:
         racks = {
             node_id: registered.record.rack
             for node_id, registered in sorted(image.logstores.items())
-            if live.is_live(node_id)
+            if live.is_live(node_id) and node_id not in live.drained
         }
-        # They may take replicas where there are too few others, as Kafka's fenced brokers do.
-        self._others = sorted(image.known_node_ids().difference(racks))
+        # They may take replicas where there are too few others, as Kafka's fenced brokers do; drained ones may not.
+        self._others = sorted(image.known_node_ids().difference(racks, live.drained))
         self._spread = ReplicaSpread(racks)
         for topic_id in image.chunks:
             for _, partition in image.partitions(topic_id):
@@ -47,11 +47,12 @@ class Placement:
         """New partitions on live logstores, and on others only where those are too few. Raises Refused."""
         live, others = len(self._spread.racks), self._others
         if live == 0 or replication_factor > live + len(others):
+            drained = f", and {len(self._live.drained)} more are drained" if self._live.drained else ""
             why = (
-                "All brokers are currently fenced."
+                f"All brokers are currently fenced{drained and ' or drained'}."
                 if live == 0
                 else f"The target replication factor of {replication_factor} cannot be reached because only "
-                f"{live + len(others)} broker(s) are registered."
+                f"{live + len(others)} broker(s) are registered{drained}."
             )
             message = f"Unable to replicate the partition {replication_factor} time(s): {why}"
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -66,6 +67,7 @@ class Placement:
     def place_by_hand(self, assignment: Assignment, replication_factor: int) -> PartitionRecord:
         """Raises Refused."""
         check_replicas(self._image, assignment.broker_ids, replication_factor)
+        check_not_drained(self._live, assignment.broker_ids)
         state = first_state(assignment.broker_ids, self._live)
         if state is None:
             message = (
@@ -75,6 +77,14 @@ class Placement:
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         self._spread.count(state.replicas)
         return state
+
+
+def check_not_drained(live: Liveness, node_ids: Sequence[int]) -> None:
+    """Raises Refused where operators have taken one of them out of service."""
+    drained = [node_id for node_id in node_ids if node_id in live.drained]
+    if drained:
+        message = f"Broker {drained[0]} is drained: return it first, or choose another."
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 def replication_factor_of(image: ControllerImage, topic: TopicRecord) -> int:

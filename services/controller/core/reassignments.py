@@ -18,7 +18,7 @@ from services.controller.core.chunk_changes import PartitionChange, PartitionKey
 from services.controller.core.image import ControllerImage
 from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.partition_changes import reassigned, reassignment_cancelled
-from services.controller.core.placement import Refused, check_replicas
+from services.controller.core.placement import Refused, check_not_drained, check_replicas
 from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import Step
 
@@ -74,6 +74,7 @@ class Reassignments:
 
     def _check_target(self, asked: Reassignment, partition: PartitionRecord, may_change_factor: bool) -> None:
         check_replicas(self._image, asked.replicas)
+        check_not_drained(self._liveness.current(), [each for each in asked.replicas if each not in partition.replicas])
         replication_factor = len(partition.replicas) - len(partition.adding_replicas)
         if not may_change_factor and len(asked.replicas) != replication_factor:
             message = (

@@ -6,7 +6,8 @@ by one balance too, and the same cluster always gives the same placement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -30,19 +31,29 @@ class ReplicaSpread:
         """The replicas of one more partition, its preferred leader first. There have to be as many logstores."""
         assert 0 < replication_factor <= len(self.racks)
         chosen: list[int] = []
-        replicas_by_rack: dict[str, int] = {}
         for _ in range(replication_factor):
-            # Without racks every logstore is a rack of its own.
-            node_id = min(
-                (each for each in self.racks if each not in chosen),
-                key=lambda each: (
-                    replicas_by_rack.get(self.racks[each], 0) if self.racks[each] else 0,
-                    self.replicas.get(each, 0) if chosen else self.leaders.get(each, 0),
-                    self.replicas.get(each, 0),
-                    each,
-                ),
-            )
-            chosen.append(node_id)
-            replicas_by_rack[self.racks[node_id]] = replicas_by_rack.get(self.racks[node_id], 0) + 1
+            free = [each for each in self.racks if each not in chosen]
+            chosen.append(self._best(free, chosen, is_preferred=not chosen))
         self.count(chosen)
         return tuple(chosen)
+
+    def substitute(self, rest: Sequence[int], places: Sequence[int], *, is_preferred: bool) -> int:
+        """One of `places` to join the other replicas of a partition, as its preferred leader or as another."""
+        node_id = self._best(places, rest, is_preferred=is_preferred)
+        self.replicas[node_id] = self.replicas.get(node_id, 0) + 1
+        if is_preferred:
+            self.leaders[node_id] = self.leaders.get(node_id, 0) + 1
+        return node_id
+
+    def _best(self, places: Sequence[int], chosen: Sequence[int], *, is_preferred: bool) -> int:
+        """Without racks every logstore is a rack of its own."""
+        used_racks = Counter([self.racks.get(each, "") for each in chosen])
+        return min(
+            places,
+            key=lambda each: (
+                used_racks[self.racks[each]] if self.racks[each] else 0,
+                self.leaders.get(each, 0) if is_preferred else self.replicas.get(each, 0),
+                self.replicas.get(each, 0),
+                each,
+            ),
+        )

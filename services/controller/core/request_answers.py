@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar, assert_never
+from typing import TypeAlias, TypeVar, assert_never
 
 from barnabas.cluster.messages import (
     AllocateProducerIdsRequest,
@@ -31,17 +31,29 @@ from barnabas.cluster.messages import (
     ReassignmentResult,
 )
 from barnabas.wire.errors import ErrorCode
+from services.controller.core.operator_requests import (
+    DrainNode,
+    OperatorRequest,
+    OperatorResponse,
+    Outcome,
+    PauseBalance,
+    RemoveNode,
+    ReturnNode,
+)
 from services.controller.core.topic_creation import NO_TOPIC_ID
 
+Request: TypeAlias = ClusterRequest | OperatorRequest
+Response: TypeAlias = ClusterResponse | OperatorResponse
 
-def at_revision(response: ClusterResponse, revision: int) -> ClusterResponse:
+
+def at_revision(response: Response, revision: int) -> Response:
     """The answer, true as of that revision."""
     if isinstance(response, AllocateProducerIdsResponse):
         return response
     return replace(response, revision=revision)
 
 
-def not_done(request: ClusterRequest, why: str) -> ClusterResponse:
+def not_done(request: Request, why: str) -> Response:
     """The answer to a request that was not begun: it has certainly changed nothing."""
     code = ErrorCode.REQUEST_TIMED_OUT
     match request:
@@ -62,11 +74,13 @@ def not_done(request: ClusterRequest, why: str) -> ClusterResponse:
             return AlterReassignmentsResponse([ReassignmentResult(code, why) for _ in request.partitions], revision=-1)
         case AllocateProducerIdsRequest():
             return AllocateProducerIdsResponse(code, first_producer_id=-1, length=0)
+        case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
+            return OperatorResponse(Outcome.TIMED_OUT, why)
         case _:
             assert_never(request)
 
 
-def timed_out(response: ClusterResponse, revision: int, are_led: Sequence[bool]) -> ClusterResponse:
+def timed_out(response: Response, revision: int, are_led: Sequence[bool]) -> Response:
     """What is not true by the deadline, and may become so, has timed out; a gateway behind does not count.
 
     `revision`: of the last write, -1 where something is not written yet. `are_led`: by position of the result, whether
@@ -89,12 +103,15 @@ def timed_out(response: ClusterResponse, revision: int, are_led: Sequence[bool])
             return AlterReassignmentsResponse(_late(response.results, is_written), revision)
         case AllocateProducerIdsResponse():
             return AllocateProducerIdsResponse(ErrorCode.REQUEST_TIMED_OUT, first_producer_id=-1, length=0)
+        case OperatorResponse():
+            # What is written is done, though a gateway may not have heard of it.
+            return response if revision >= 0 else OperatorResponse(Outcome.TIMED_OUT, "it is not written yet")
         case _:
             assert_never(response)
 
 
-def _count(response: ClusterResponse) -> int:
-    return 0 if isinstance(response, AllocateProducerIdsResponse) else len(response.results)
+def _count(response: Response) -> int:
+    return 0 if isinstance(response, (AllocateProducerIdsResponse, OperatorResponse)) else len(response.results)
 
 
 Result = TypeVar(

@@ -15,8 +15,6 @@ from barnabas.cluster.messages import (
     AlterConfigsResponse,
     AlterReassignmentsRequest,
     AlterReassignmentsResponse,
-    ClusterRequest,
-    ClusterResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
@@ -30,14 +28,17 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core.chunk_changes import PartitionKey
 from services.controller.core.config_changes import alter_configs
 from services.controller.core.control_links import ControlLinks
+from services.controller.core.drains import Drains
 from services.controller.core.effects import Effect, Reject, Respond
 from services.controller.core.elections_on_demand import LeadersOnDemand
 from services.controller.core.image import ControllerImage
 from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.min_isr_changes import MinInsyncReplicasChanges
+from services.controller.core.operator_requests import DrainNode, PauseBalance, RemoveNode, ReturnNode
+from services.controller.core.operators import Operators
 from services.controller.core.partition_creation import create_partitions
 from services.controller.core.reassignments import Reassignments
-from services.controller.core.request_answers import at_revision, not_done, timed_out
+from services.controller.core.request_answers import Request, Response, at_revision, not_done, timed_out
 from services.controller.core.subscriptions import Subscriptions
 from services.controller.core.topic_creation import TopicDefaults, create_topics
 from services.controller.core.topic_deletion import delete_topics
@@ -58,7 +59,7 @@ class Waiting:
 
     request_id: int
     deadline_ms: int
-    response: ClusterResponse
+    response: Response
     # By the position of the result: the partition whose leader has to lead it, or _EVERY_PARTITION of a topic.
     must_be_led: list[PartitionKey | None] = field(default_factory=list)
     # All that are up, be it for their own partitions or to describe those of others.
@@ -88,6 +89,8 @@ class Requests:
         subscriptions: Subscriptions,
         liveness: LogstoreLiveness,
         rules: TopicRulesTable,
+        drains: Drains,
+        wall_ms: Callable[[], int],
     ) -> None:
         self._image = image
         self._defaults = defaults
@@ -97,12 +100,13 @@ class Requests:
         self._liveness = liveness
         self._leaders = LeadersOnDemand(image, liveness, rules)
         self._reassignments = Reassignments(image, liveness, rules)
+        self._operators = Operators(image, liveness, rules, drains, wall_ms)
         self._min_isr_changes = MinInsyncReplicasChanges(image, links, rules)
-        self._queue: deque[tuple[int, ClusterRequest, int]] = deque()
+        self._queue: deque[tuple[int, Request, int]] = deque()
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
 
-    def add(self, request_id: int, request: ClusterRequest, now_ms: int) -> list[Effect]:
+    def add(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
         """Take it up, or answer at once that it was not done."""
         if len(self._queue) + len(self._waiting) >= REQUESTS_MAX:
             return [Respond(request_id, not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
@@ -174,7 +178,7 @@ class Requests:
         deadlines = [each.deadline_ms for each in self._waiting.values()] + [each[2] for each in self._queue]
         return min(deadlines, default=None)
 
-    def _decide(self, request_id: int, request: ClusterRequest, deadline_ms: int) -> tuple[Waiting, list[Step]]:
+    def _decide(self, request_id: int, request: Request, deadline_ms: int) -> tuple[Waiting, list[Step]]:
         image, live = self._image, self._liveness.current()
         # Where nothing is written: the gateway waits for this one, and must not wait for one that it is never told.
         known_revision = self._subscriptions.published_revision
@@ -217,6 +221,9 @@ class Requests:
                 record = ProducerIdsRecord(first + PRODUCER_ID_BLOCK)
                 waiting = Waiting(request_id, deadline_ms, block, gateways_must_know=False)
                 return waiting, _fixed([put(image.keys.producer_ids, record)])
+            case DrainNode() | ReturnNode() | RemoveNode() | PauseBalance():
+                outcome, steps = self._operators.decide(request)
+                return Waiting(request_id, deadline_ms, outcome), steps
             case _:
                 assert_never(request)
 

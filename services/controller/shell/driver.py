@@ -8,10 +8,10 @@ from contextlib import aclosing
 from typing import Any, assert_never
 
 from barnabas.cluster.keys import Keys, Role
-from barnabas.cluster.messages import MembershipRequest, MembershipResponse, UpdateMetadata
+from barnabas.cluster.messages import ControlResponse, MembershipRequest, MembershipResponse, UpdateMetadata
 from barnabas.metrics.family import Measured
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Txn
-from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
@@ -29,7 +29,10 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
+from services.controller.core.measures import Measures
+from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
 from services.controller.shell.control_stream import ControlStream
+from services.controller.shell.meter import DriverMeter
 from services.controller.shell.packing import Packer
 
 _log = get_logger("controller")
@@ -60,11 +63,15 @@ class Driver:
         self._packer = Packer()
         self._streams: dict[tuple[int, int], ControlStream] = {}
         self._subscribers: dict[int, ServerStream] = {}
-        self._answers: dict[int, asyncio.Future[MembershipResponse]] = {}
+        self._answers: dict[int, asyncio.Future[MembershipResponse | OperatorResponse]] = {}
+        # Done, and another one then, when there are events to tell or another controller is to tell them.
+        self.changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watched = self._what_watchers_see()
         self._last_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.measured: list[Measured] = []
+        self._meter = DriverMeter()
+        self.measured: list[Measured] = [Measures(core), self._meter]
 
     async def follow_etcd(self) -> None:
         """Feed the watch to the core, for ever."""
@@ -75,16 +82,20 @@ class Driver:
     def on_lease(self, lease: Lease) -> None:
         self._do(self.core.on_lease(lease.lease_id, lease.deadline_ms, monotonic_ms()))
 
-    async def ask(self, request: MembershipRequest) -> MembershipResponse:
+    async def ask(self, request: MembershipRequest | OperatorRequest) -> MembershipResponse | OperatorResponse:
         """Raises NotActive."""
         request_id = self._next_id()
-        answer: asyncio.Future[MembershipResponse] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[MembershipResponse | OperatorResponse] = asyncio.get_running_loop().create_future()
         self._answers[request_id] = answer
+        since_us = monotonic_us()
+        self._meter.pending_requests += 1
         self._do(self.core.on_request(request_id, request, monotonic_ms()))
         try:
             return await answer
         finally:
             self._answers.pop(request_id, None)
+            self._meter.pending_requests -= 1
+            self._meter.answered(request, since_us)
 
     def subscribe(self, stream: ServerStream, role: Role, pod_id: str) -> int:
         """The id of the subscription, for the two calls below."""
@@ -118,6 +129,7 @@ class Driver:
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:
             self._do_one(effect)
+        self._wake_watchers()
         if self.core.ready != self._ready:
             self._ready = self.core.ready
             self._on_ready_changed(self._ready)
@@ -130,6 +142,16 @@ class Driver:
             wait_ms = max(1, due_ms - now_ms)
             self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._tick)
 
+    def _what_watchers_see(self) -> tuple[int, int, bool]:
+        return self.core.events.end, self.core.events.reloads, self.core.active
+
+    def _wake_watchers(self) -> None:
+        seen = self._what_watchers_see()
+        if seen != self._watched:
+            self._watched = seen
+            self.changed.set_result(None)
+            self.changed = asyncio.get_running_loop().create_future()
+
     def _do_one(self, effect: Effect) -> None:
         match effect:
             case SubmitTxn():
@@ -141,6 +163,7 @@ class Driver:
             case DisconnectControl():
                 self._spawn(self._streams.pop((effect.node_id, effect.broker_epoch)).close())
             case SendControl():
+                self._meter.command_sent(effect.node_id, effect.request)
                 self._streams[effect.node_id, effect.broker_epoch].send(self._packer.control_request(effect.request))
             case PublishMetadata():
                 self._publish(effect.update, effect.subscriber_id)
@@ -157,6 +180,7 @@ class Driver:
                 if answer is not None and not answer.done():
                     answer.set_exception(NotActive(effect.untouched))
             case ActiveChanged():
+                self._meter.became_active += effect.active
                 _log.info("active" if effect.active else "standby", controller_epoch=effect.controller_epoch)
             case _:
                 assert_never(effect)
@@ -186,14 +210,21 @@ class Driver:
 
     def _connect(self, effect: ConnectControl) -> None:
         node_id, broker_epoch, core = effect.node_id, effect.broker_epoch, self.core
+
+        def on_response(response: ControlResponse) -> None:
+            self._meter.command_answered(node_id, response)
+            self._do(core.on_control_response(node_id, broker_epoch, response, monotonic_ms()))
+
+        def on_down() -> None:
+            self._meter.stream_lost(node_id)
+            self._do(core.on_control_disconnected(node_id, broker_epoch, monotonic_ms()))
+
         stream = ControlStream(
             effect.control_address,
             effect.data_address,
             on_up=lambda: self._do(core.on_control_connected(node_id, broker_epoch, monotonic_ms())),
-            on_response=lambda response: self._do(
-                core.on_control_response(node_id, broker_epoch, response, monotonic_ms())
-            ),
-            on_down=lambda: self._do(core.on_control_disconnected(node_id, broker_epoch, monotonic_ms())),
+            on_response=on_response,
+            on_down=on_down,
             on_gone=lambda: self._do(core.on_peer_gone(node_id, broker_epoch, monotonic_ms())),
         )
         self._streams[node_id, broker_epoch] = stream

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from barnabas.cluster.group_partition import java_hash, partition_of_group
 from barnabas.cluster.messages import CreateTopicResult, CreateTopicsRequest, CreateTopicsResponse, NewTopic
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest
 from barnabas.wire.messages.heartbeat import HeartbeatRequest
 from services.gateway.core import handlers
-from services.gateway.core.group_routing import java_hash, partition_of_group
 from tests.unit.gateway.groups import by_partition, group_world, offsets_topic
 from tests.unit.gateway.world import Client, World, topic
 

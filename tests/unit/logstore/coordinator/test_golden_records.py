@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
+from barnabas.cluster.group_partition import partition_of_group
 from barnabas.wire.record_batch import Record
-from services.gateway.core.group_routing import partition_of_group
 from services.logstore.core.coordinator.groups.group import Group, GroupState, Steps
 from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.records import (

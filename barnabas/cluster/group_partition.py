@@ -1,0 +1,27 @@
+"""The partition of `__consumer_offsets` that a group belongs to: who leads it coordinates the group."""
+
+from __future__ import annotations
+
+from struct import unpack
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode` of Java, an int32: over UTF-16 code units, which are not characters beyond the basic plane."""
+    units: bytes | tuple[int, ...] = text.encode() if text.isascii() else _utf16(text)
+    total = 0
+    for unit in units:
+        total = (31 * total + unit) & 0xFFFF_FFFF
+    return total - (1 << 32) if total >> 31 else total
+
+
+def _utf16(text: str) -> tuple[int, ...]:
+    encoded = text.encode("utf-16-be")
+    return unpack(f">{len(encoded) // 2}H", encoded)
+
+
+def partition_of_group(group_id: str, partitions: int) -> int:
+    """Kafka's `GroupCoordinatorService.partitionFor`; `Utils.abs` makes the smallest int32, which has no absolute
+    value among them, 0.
+    """
+    number = abs(java_hash(group_id))
+    return 0 if number > 0x7FFF_FFFF else number % partitions
