@@ -21,7 +21,7 @@ WATCH_RESTARTS = Family("barnabas_etcd_watch_restarts", Kind.COUNTER, "Watches t
 LEASE_AGE = Family(
     "barnabas_etcd_lease_renewal_age_ms",
     Kind.GAUGE,
-    "How long ago the last renewal of the service's lease was sent that etcd has answered; its time to live is the end.",
+    "How long ago the last renewal of the service's lease was sent that etcd has answered.",
 )
 LEASE_TTL = Family("barnabas_etcd_lease_ttl_ms", Kind.GAUGE, "The time to live of the service's lease.")
 REGISTRATIONS = Family(

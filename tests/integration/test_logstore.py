@@ -17,7 +17,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from barnabas.channel.assembly import ReadAssembler
+from barnabas.channel.assembly import ReadAssembler, ReadResult
 from barnabas.channel.messages import (
     Append,
     AppendResult,
@@ -27,7 +27,6 @@ from barnabas.channel.messages import (
     Read,
     ReadPartition,
     ReadRequest,
-    ReadResult,
     WatchedPartition,
     WatchRequest,
     Welcome,

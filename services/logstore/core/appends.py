@@ -52,9 +52,11 @@ class Appends:
         """Give one batch its place, or refuse it, or have it opened first."""
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
         if partition is None:
+            self._replicas.meters.absent.produce_requests += 1
             stream.requests_handled += 1
             self._refuse(stream, append, self._replicas.error_of_absent(append.topic_id, append.partition))
             return
+        partition.meter.produce_requests += 1
         error = partition.check_append(append.leader_epoch, append.acks)
         if error or append.acks not in _ACKS:
             stream.requests_handled += 1
@@ -104,6 +106,9 @@ class Appends:
             self._succeed(pending)
         else:
             partition.pending.append(pending)
+            meter = partition.meter
+            meter.bytes_in += pending.byte_count
+            meter.messages_in += outcome.required_offset - outcome.base_offset
             self._to_write[log] = None
 
     def has_writes(self, log: PartitionLog) -> None:
@@ -150,6 +155,7 @@ class Appends:
 
     def _refuse(self, stream: ExchangeStream, append: Append, error: ErrorCode, refusal: Refusal | None = None) -> None:
         result = AppendResult(append.request_id, error)
+        self._replicas.meter_of(append.topic_id, append.partition).failed_produce_requests += 1
         if refusal is not None:
             result.error_message, result.record_errors = refusal.message, refusal.record_errors
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -188,6 +194,7 @@ class Appends:
                 continue
             pending.answered = True
             partition = pending.partition
+            partition.meter.failed_produce_requests += 1
             result = AppendResult(pending.result.request_id, error)
             if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 newest = self._replicas.newest_leader(partition.topic_id, partition.partition)

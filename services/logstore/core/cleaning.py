@@ -13,9 +13,19 @@ same name is made (`PartitionLog.is_being_cleaned`).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from barnabas.metrics.family import Sample
+from barnabas.metrics.log_families import (
+    CLEANER_BYTES_READ,
+    CLEANER_BYTES_WRITTEN,
+    CLEANER_PASSES,
+    MAX_DIRTY_PERCENT,
+    TIME_SINCE_LAST_RUN,
+    UNCLEANABLE_PARTITIONS,
+)
 from barnabas.ports.disk import DiskError
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.outbox import Outbox
@@ -81,6 +91,20 @@ class Cleaning:
         self._pass: _Pass | None = None
         self._deaths: dict[PartitionKey, int] = {}
         self.uncleanable: dict[PartitionKey, str] = {}
+        self._dirty_ratio_max = 0.0
+        self._looked_ms = -1
+        """When the logs had all been looked at last."""
+        self._passes = dict.fromkeys(PassOutcome, 0)
+        self._bytes_read = self._bytes_written = 0
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(MAX_DIRTY_PERCENT, (), 100 * self._dirty_ratio_max)
+        yield Sample(TIME_SINCE_LAST_RUN, (), -1 if self._looked_ms < 0 else self._now_ms - self._looked_ms)
+        yield Sample(UNCLEANABLE_PARTITIONS, (), len(self.uncleanable))
+        for outcome, passes in self._passes.items():
+            yield Sample(CLEANER_PASSES, (outcome.name.lower(),), passes)
+        yield Sample(CLEANER_BYTES_READ, (), self._bytes_read)
+        yield Sample(CLEANER_BYTES_WRITTEN, (), self._bytes_written)
 
     @property
     def is_idle(self) -> bool:
@@ -103,11 +127,13 @@ class Cleaning:
             return
         if not self._to_look_at:
             self._filthiest = None
+            self._dirty_ratio_max = 0.0
             self._to_look_at.extend(self._replicas.by_key.values())
         for _ in range(min(len(self._to_look_at), LOGS_PER_TICK)):
             self._look_at(self._to_look_at.popleft(), wall_ms)
         if self._to_look_at:
             return
+        self._looked_ms = now_ms
         if self._filthiest is None or not self._can_be_cleaned(self._filthiest[0]):
             self._due_ms = now_ms + self._backoff_ms
             self._forget_absent()
@@ -132,6 +158,7 @@ class Cleaning:
         except DiskError as error:
             self._replicas.disk_failed(partition.log, error)
             return
+        self._dirty_ratio_max = max(self._dirty_ratio_max, found.cleanable_ratio)
         if found.is_due and (self._filthiest is None or found.cleanable_ratio > self._filthiest[1].cleanable_ratio):
             self._filthiest = (partition, found)
 
@@ -247,6 +274,9 @@ class Cleaning:
         log.is_being_cleaned = False
         if present.is_aborted and ended.outcome is PassOutcome.DONE:
             ended = replace(ended, outcome=PassOutcome.ABORTED)
+        self._passes[ended.outcome] += 1
+        self._bytes_read += ended.statistics.bytes_read
+        self._bytes_written += ended.statistics.bytes_written
         match ended.outcome:
             case PassOutcome.DONE:
                 log.first_dirty_offset = ended.next_dirty_offset

@@ -30,6 +30,7 @@ class LogstoreConfig:
     producer_id_expiration_check_interval_ms: int = 10 * 60 * 1000
     recovery_point_checkpoint_interval_ms: int = 60_000
     log_start_checkpoint_interval_ms: int = 60_000
+    metered_topics_max: int = 100
     cleaner_is_enabled: bool = True
     cleaner_backoff_ms: int = 15_000
     replica_selector: ReplicaSelector = ReplicaSelector.LEADER

@@ -39,7 +39,7 @@ When `all_directories_offline`, stop uncleanly: nothing can be served any more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import (
@@ -79,6 +79,7 @@ from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
+from services.logstore.core.request_times import RequestTimes
 from services.logstore.core.retention import Retention
 from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.core.storage.effects import SpaceEffect, StorageEffect
@@ -97,16 +98,17 @@ class LogstoreCore:
         loaded: Sequence[OpenedPartition],
         codecs: Codecs,
         make_member_id: MakeMemberId,
+        read_us: Callable[[], int],
     ) -> None:
         """`loaded` is what `LogDirectory.load` found in all of `directories`, less what was set aside;
         `make_member_id` gives ids to members of groups, never given before, that begin with what it is given.
+        `read_us` is monotonic, and decides nothing: requests are timed by it.
         """
         self._config = config
         self._credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
-        self._outbox = Outbox(self._credits)
-        self._replicas = Replicas(config.node_id, config.cluster_id)
+        self._outbox = Outbox(self._credits, RequestTimes(read_us))
+        self._replicas = Replicas(config.node_id, config.cluster_id, config.metered_topics_max)
         self.image = self._replicas.image  # to be read only: the cluster as the controller has told it
-        self.measures = Measures(self._replicas)
         self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
         self._directories = Directories(directories, self._replicas)
         self._watches = Watches(self._replicas, self._outbox)
@@ -227,6 +229,8 @@ class LogstoreCore:
             self._outbox,
             self._fail_pending,
         )
+        rooms = (self._replication, self._coordination, self._cleaning, self._outbox.times)
+        self.measures = Measures(self._replicas, self._directories, self._coordination, rooms)
         self._effects_in_flight = 0
         self._wall_ms = 0
         self._is_stopping = False

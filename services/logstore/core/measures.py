@@ -2,66 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from barnabas.metrics.family import Measured, Sample
-from barnabas.metrics.replica_families import (
-    AT_MIN_ISR_PARTITIONS,
-    LEADERS,
-    OFFLINE_REPLICAS,
-    PARTITIONS,
-    UNDER_MIN_ISR_PARTITIONS,
-    UNDER_REPLICATED_PARTITIONS,
+from barnabas.metrics.family import Family, Measured, Sample
+from barnabas.metrics.log_families import FULL_LOG_DIRECTORIES, OFFLINE_LOG_DIRECTORIES
+from barnabas.metrics.topic_families import (
+    BYTES_IN,
+    BYTES_OUT,
+    FAILED_FETCH_REQUESTS,
+    FAILED_PRODUCE_REQUESTS,
+    FETCH_REQUESTS,
+    MESSAGES_IN,
+    PRODUCE_REQUESTS,
+    REPLICATION_BYTES_IN,
+    REPLICATION_BYTES_OUT,
+    TOPICS_WITHOUT_LABEL,
 )
-from services.logstore.core.partition import Partition
+from services.logstore.core.coordinator.coordination import Coordination
+from services.logstore.core.directories import Directories
 from services.logstore.core.replicas import Replicas
-
-
-class Survey:
-    """One look at every replica, in slices of the caller's choice; what has come or gone meanwhile may be missed."""
-
-    def __init__(self, replicas: Replicas) -> None:
-        self._left = list(replicas.by_key.values())
-        self._offline = len(replicas.without_disk)
-        self._partitions = len(self._left)
-        self._leaders = 0
-        self._under_replicated = 0
-        self._under_min_isr = 0
-        self._at_min_isr = 0
-
-    def step(self, count_max: int) -> bool:
-        """Look at the next ones; True when all have been looked at."""
-        for partition in self._left[-count_max:]:
-            self._look_at(partition)
-        del self._left[-count_max:]
-        return not self._left
-
-    def _look_at(self, partition: Partition) -> None:
-        if not partition.online:
-            self._offline += 1
-        if not partition.leading:
-            return
-        self._leaders += 1
-        in_sync = len(partition.isr.committed)
-        self._under_replicated += in_sync < len(partition.replicas)
-        self._under_min_isr += not partition.in_sync_replicas_at_minimum
-        self._at_min_isr += in_sync == partition.in_sync_replicas_min
-
-    def samples(self) -> Iterator[Sample]:
-        yield Sample(PARTITIONS, (), self._partitions)
-        yield Sample(LEADERS, (), self._leaders)
-        yield Sample(OFFLINE_REPLICAS, (), self._offline)
-        yield Sample(UNDER_REPLICATED_PARTITIONS, (), self._under_replicated)
-        yield Sample(UNDER_MIN_ISR_PARTITIONS, (), self._under_min_isr)
-        yield Sample(AT_MIN_ISR_PARTITIONS, (), self._at_min_isr)
+from services.logstore.core.survey import Survey
+from services.logstore.core.topic_meters import TopicMeter
 
 
 class Measures:
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(
+        self, replicas: Replicas, directories: Directories, coordination: Coordination, rooms: Sequence[Measured]
+    ) -> None:
+        """`rooms` know what they have counted; like all here they have a bounded number of samples, whatever the number
+        of partitions.
+        """
         self._replicas = replicas
-        self.parts: list[Measured] = []
-        """Asked at every scrape; each has a bounded number of samples, whatever the number of partitions."""
+        self._directories = directories
+        self._coordination = coordination
+        self._rooms = rooms
 
     def survey(self) -> Survey:
         """To be stepped until it is done, then asked for its samples."""
-        return Survey(self._replicas)
+        return Survey(self._replicas, self._coordination.partitions)
+
+    def samples(self) -> Iterator[Sample]:
+        """All but the survey's."""
+        yield Sample(OFFLINE_LOG_DIRECTORIES, (), self._directories.offline_count)
+        yield Sample(FULL_LOG_DIRECTORIES, (), self._directories.full_count)
+        meters = self._replicas.meters
+        yield from _samples_of(meters.total(), "")
+        for meter in meters:
+            yield from _samples_of(meter, meter.label)
+        yield Sample(TOPICS_WITHOUT_LABEL, (), meters.refused)
+        for room in self._rooms:
+            yield from room.samples()
+
+
+def _samples_of(meter: TopicMeter, label: str) -> Iterator[Sample]:
+    counted: tuple[tuple[Family, int], ...] = (
+        (BYTES_IN, meter.bytes_in),
+        (MESSAGES_IN, meter.messages_in),
+        (BYTES_OUT, meter.bytes_out),
+        (PRODUCE_REQUESTS, meter.produce_requests),
+        (FAILED_PRODUCE_REQUESTS, meter.failed_produce_requests),
+        (FETCH_REQUESTS, meter.fetch_requests),
+        (FAILED_FETCH_REQUESTS, meter.failed_fetch_requests),
+        (REPLICATION_BYTES_IN, meter.replication_bytes_in),
+        (REPLICATION_BYTES_OUT, meter.replication_bytes_out),
+    )
+    for family, count in counted:
+        yield Sample(family, (label,), count)

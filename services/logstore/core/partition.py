@@ -18,6 +18,7 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.replication.follower_progress import FollowerProgress
 from services.logstore.core.replication.in_sync_replicas import InSyncReplicas
 from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.topic_meters import TopicMeter
 
 if TYPE_CHECKING:
     from services.logstore.core.streams import PendingAppend
@@ -51,6 +52,7 @@ class Partition:
         "leader_recovering",
         "leading",
         "log",
+        "meter",
         "node_id",
         "online",
         "partition",
@@ -69,6 +71,8 @@ class Partition:
         self.key: PartitionKey = (topic_id, partition)
         self.is_coordinated = topic == COORDINATED_TOPIC
         self.log = log
+        self.meter = TopicMeter()
+        """That of its topic, once it is among the replicas."""
         self.online = True
         self.leading = False
         self.is_stopped = False

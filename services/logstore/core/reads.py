@@ -58,6 +58,7 @@ class Reads:
     def cancel(self, stream: ReadStream, request_id: int) -> None:
         """The asker is gone: no answer. A read that has been answered meanwhile is none of ours any more."""
         pending = stream.unanswered.pop(request_id, None)
+        stream.timed.pop(request_id, None)
         if pending is not None:
             pending.dropped = True
             stream.requests_handled += 1
@@ -88,7 +89,9 @@ class Reads:
     def _plan_partition(self, pending: PendingRead, result: ReadPartitionResult, asked: ReadPartition) -> ErrorCode:
         partition = self._replicas.by_key.get((asked.topic_id, asked.partition))
         if partition is None:
+            self._replicas.meters.absent.fetch_requests += 1
             return self._replicas.error_of_absent(asked.topic_id, asked.partition)
+        partition.meter.fetch_requests += 1
         rack_id = pending.read.rack_id
         if rack_id and not partition.leading:
             error = partition.check_follower_epoch(asked.current_leader_epoch)
@@ -149,6 +152,7 @@ class Reads:
             self._outbox.add_effect(records)
             return True
         awaited.result.records = records
+        partition.meter.bytes_out += len(records)
         awaited.result.fetch_position = plan.fetch_position
         awaited.pending.outstanding -= 1
         self._answer_if_done(awaited.pending)
@@ -168,6 +172,7 @@ class Reads:
 
     def _refuse(self, result: ReadPartitionResult, topic_id: bytes, partition: int, error: ErrorCode) -> None:
         result.error_code = error
+        self._replicas.meter_of(topic_id, partition).failed_fetch_requests += 1
         if error in _LEADER_ERRORS:
             result.leader_id, result.leader_epoch = self._replicas.newest_leader(topic_id, partition)
 

@@ -9,6 +9,7 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.storage.checkpoints import TopicPartition
 from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.topic_meters import TopicMeter, TopicMeters
 
 
 class Replicas:
@@ -22,15 +23,18 @@ class Replicas:
         "cluster_id",
         "disk_failures",
         "image",
+        "meters",
         "node_id",
         "without_disk",
     )
 
-    def __init__(self, node_id: int, cluster_id: str) -> None:
+    def __init__(self, node_id: int, cluster_id: str, metered_topics_max: int = 100) -> None:
+        """`metered_topics_max`: see `TopicMeters`."""
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.broker_epoch = -1
         self.image = ClusterImage()
+        self.meters = TopicMeters(metered_topics_max)
         self.by_key: dict[PartitionKey, Partition] = {}
         self.by_name: dict[TopicPartition, Partition] = {}
         self.by_log: dict[PartitionLog, Partition] = {}
@@ -46,15 +50,21 @@ class Replicas:
         self.by_key[partition.key] = partition
         self.by_name[partition.topic, partition.partition] = partition
         self.by_log[partition.log] = partition
+        partition.meter = self.meters.of(partition.topic)
 
     def remove(self, partition: Partition) -> None:
         del self.by_key[partition.key]
         del self.by_name[partition.topic, partition.partition]
         del self.by_log[partition.log]
+        self.meters.release(partition.topic)
 
     def disk_failed(self, log: PartitionLog, error: DiskError) -> None:
         """The directory that a log lies in can't be trusted any more."""
         self.disk_failures.append((log.directory.rpartition("/")[0], error))
+
+    def meter_of(self, topic_id: bytes, partition: int) -> TopicMeter:
+        hosted = self.by_key.get((topic_id, partition))
+        return self.meters.absent if hosted is None else hosted.meter
 
     def error_of_absent(self, topic_id: bytes, partition: int) -> ErrorCode:
         """Why a partition can't be served that isn't hosted here: no disk for it, known elsewhere, or not at all."""

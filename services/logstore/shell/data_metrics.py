@@ -9,7 +9,7 @@ from barnabas.metrics.family import Measured
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.process_metrics import ProcessMeter
 from services.logstore.core.logstore import LogstoreCore
-from services.logstore.core.measures import Survey
+from services.logstore.core.survey import Survey
 
 PARTITIONS_PER_SLICE = 200
 """Well under a millisecond; a logstore with 10,000 replicas takes 50 slices."""
@@ -49,7 +49,7 @@ class DataMetrics:
             self._loop.call_soon(self._go_on)
             return
         survey, self._survey = self._survey, None
-        self._answer([survey, *self._core.measures.parts])
+        self._answer([survey, self._core.measures])
 
     def _answer(self, parts: Sequence[Measured]) -> None:
         self._tell(pack(sample for part in (*self._measured, *parts) for sample in part.samples()))

@@ -18,7 +18,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Role, decode_record
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
@@ -202,11 +202,12 @@ class LogstoreNode:
             log_start_checkpoint_interval_ms=settings.log_flush_start_offset_checkpoint_interval_ms,
             replication=settings.replication(),
             replica_selector=settings.replica_selector(),
+            metered_topics_max=settings.metrics_topics_max,
             cleaner_is_enabled=settings.log_cleaner_enable,
             cleaner_backoff_ms=settings.log_cleaner_backoff_ms,
             groups=settings.groups(),
         )
-        core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS, _new_member_id)
+        core = LogstoreCore(config, loaded.directories, loaded.partitions, CODECS, _new_member_id, monotonic_us)
         for directory in loaded.directories:
             if directory.error is not None:
                 self._offline_log_dirs[directory.path] = str(directory.error)

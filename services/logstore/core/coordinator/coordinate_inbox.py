@@ -13,6 +13,7 @@ from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.conversations import Conversations
+from services.logstore.core.request_times import RequestTimes, TimedRequest, api_name
 from services.logstore.core.streams import CoordinateStream
 
 ANSWER_BYTES_MAX: Final = 100 << 20
@@ -24,7 +25,8 @@ MESSAGE_BYTES_MAX: Final = 64 << 20
 class CoordinateInbox:
     """All Coordinate streams, what came on them in its order, and what they are answered in this turn."""
 
-    def __init__(self, conversations: Conversations, credit_pool: CreditPool) -> None:
+    def __init__(self, conversations: Conversations, credit_pool: CreditPool, times: RequestTimes) -> None:
+        self._times = times
         self._conversations = conversations
         self._credits = credit_pool
         self._streams: dict[int, CoordinateStream] = {}
@@ -55,6 +57,15 @@ class CoordinateInbox:
         if self._conversations.admit(stream, self._credits, count, byte_count):
             self._waiting.extend([(stream, call) for call in request.calls])
             self._waiting.extend([(stream, collect) for collect in request.collects])
+            if request.timed:
+                self._time(stream, request)
+
+    def _time(self, stream: CoordinateStream, request: CoordinateRequest) -> None:
+        now_us = self._times.read_us()
+        names = {each.request_id: api_name(each.api_key) for each in (*request.calls, *request.collects)}
+        for each in request.timed:
+            if each.request_id in names:
+                stream.timed[each.request_id] = TimedRequest(each, names[each.request_id], now_us)
 
     def on_stream_closed(self, stream_id: int) -> None:
         """What it asked for and is not begun is dropped."""
@@ -73,6 +84,9 @@ class CoordinateInbox:
             if isinstance(request, GroupCall):
                 stream.bytes_handled += len(request.body)
             self._response(stream)
+            timed = stream.timed.get(request.request_id)
+            if timed is not None:
+                timed.begun_us = self._times.read_us()
             return stream.stream_id, request
         return None
 
@@ -104,6 +118,9 @@ class CoordinateInbox:
             stream.requests_handled = stream.bytes_handled = 0
             if response.credit is None:
                 response.credit = self._credits.grants_due(stream.stream_id)
+            if stream.timed:
+                request_ids = [answer.request_id for answer in response.answers]
+                response.times = self._times.answered(stream.timed, request_ids)
             if response != _NOTHING:
                 responses += [(stream.stream_id, message) for message in _messages(response)]
         self._answered.clear()

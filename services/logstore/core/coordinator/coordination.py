@@ -6,7 +6,7 @@ joins. A turn in which nothing of it happens costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from barnabas.channel.credits import CreditPool
@@ -18,6 +18,15 @@ from barnabas.channel.messages import (
     GroupCollect,
     WatchedGroup,
 )
+from barnabas.metrics.family import Sample
+from barnabas.metrics.group_families import (
+    COORDINATED_PARTITIONS,
+    GROUP_CALLS_WAITING,
+    LOADING_PARTITIONS,
+    OFFSET_COMMITS,
+    OFFSET_EXPIRATIONS,
+    REBALANCES,
+)
 from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.appends import Appends
@@ -26,6 +35,7 @@ from services.logstore.core.coordinator.coordinate_inbox import CoordinateInbox
 from services.logstore.core.coordinator.group_watches import GroupWatches
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.coordinator import GroupCoordinator
+from services.logstore.core.coordinator.groups.group_partition import GroupPartition
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.led_partitions import LedPartitions
 from services.logstore.core.outbox import Outbox
@@ -51,7 +61,7 @@ class Coordination:
     ) -> None:
         self._groups = GroupCoordinator(config, decompress, make_member_id)
         self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, self._groups)
-        self._inbox = CoordinateInbox(conversations, credit_pool)
+        self._inbox = CoordinateInbox(conversations, credit_pool, outbox.times)
         self.group_watches = GroupWatches(outbox, self._state_of)
         self._now_ms = 0
         self._wall_ms = 0
@@ -149,6 +159,22 @@ class Coordination:
             problems += self._groups.problems
             self._groups.problems = []
         return problems
+
+    # --- what is measured ---------------------------------------------------------------------------------------------
+
+    @property
+    def partitions(self) -> list[GroupPartition]:
+        """What is coordinated here; to look at."""
+        return self._groups.partitions
+
+    def samples(self) -> Iterator[Sample]:
+        meter, partitions = self._groups.meter, self.partitions
+        yield Sample(COORDINATED_PARTITIONS, (), len(partitions))
+        yield Sample(LOADING_PARTITIONS, (), sum(each.loader is not None for each in partitions))
+        yield Sample(OFFSET_COMMITS, (), meter.offset_commits)
+        yield Sample(OFFSET_EXPIRATIONS, (), meter.offset_expirations)
+        yield Sample(REBALANCES, (), meter.rebalances)
+        yield Sample(GROUP_CALLS_WAITING, (), len(self._inbox))
 
     def _state_of(self, watched: WatchedGroup) -> tuple[int, int]:
         if self._led.epoch_of(watched.topic_id, watched.partition) < 0:

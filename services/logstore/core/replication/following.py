@@ -156,6 +156,7 @@ class Following:
                 self._fail(fetcher, followed, f"the leader's log parts from ours at {offset}, our end is {end_offset}")
         elif data.records:
             fetcher.brought(followed, len(data.records), self.now_ms)
+            followed.partition.meter.replication_bytes_in += len(data.records)
             self._append(fetcher, followed, memoryview(data.records))
         else:
             self._hear(fetcher, followed)

@@ -8,7 +8,7 @@ can't be brought in by a fetch of its older life (KIP-903): every member goes wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from barnabas.cluster.messages import (
     AlterPartitionRequest,
@@ -17,6 +17,8 @@ from barnabas.cluster.messages import (
     IsrChangeResult,
     IsrMember,
 )
+from barnabas.metrics.family import Sample
+from barnabas.metrics.replica_families import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
@@ -44,6 +46,12 @@ class IsrChanges:
         self._to_look_at: dict[Partition, int] = {}
         self._retry_ms = 0
         self._shrink_check_ms = 0
+        self.shrinks = self.expands = self.failures = 0
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(ISR_SHRINKS, (), self.shrinks)
+        yield Sample(ISR_EXPANDS, (), self.expands)
+        yield Sample(FAILED_ISR_UPDATES, (), self.failures)
 
     # --- what followers do ---
 
@@ -120,6 +128,7 @@ class IsrChanges:
         if response is not None and not response.error_code and len(response.partitions) == len(asked):
             results = response.partitions
         if not results:
+            self.failures += len(asked)
             self._retry_ms = now_ms + RETRY_MS
             self._to_ask = dict.fromkeys([partition for partition, _ in asked]) | self._to_ask
             return
@@ -131,6 +140,7 @@ class IsrChanges:
         if not partition.leading:
             return
         if result.error_code:
+            self.failures += 1
             if partition.isr.on_error(ErrorCode(result.error_code)) is IsrAnswer.RETRY:
                 self._ask_again(partition, now_ms)
             else:
@@ -140,6 +150,8 @@ class IsrChanges:
         elif result.leader_epoch != partition.leader_epoch:
             self._ask_again(partition, now_ms)  # Another leader is elected; until we hear of that nothing is decided.
         elif result.partition_epoch > partition.partition_epoch:
+            self.shrinks += len(result.in_sync_replicas) < len(partition.isr.committed)
+            self.expands += len(result.in_sync_replicas) > len(partition.isr.committed)
             partition.commit_isr(result.partition_epoch, result.in_sync_replicas)
             partition.advance_high_watermark(self._lag_ms_max, now_ms)
             self._moved(partition)

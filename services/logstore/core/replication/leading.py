@@ -79,8 +79,11 @@ class ReplicaStream:
     fetch: ReplicaFetch | None = None
     deadline_ms: int = 0
     answer: _Answer | None = None
-    next_fetch: tuple[ReplicaFetch, int] | None = None
-    """What has come while `fetch` was being answered, and when."""
+    came_us: int = 0
+    """When `fetch` did, and when its answer was begun."""
+    begun_us: int = 0
+    next_fetch: tuple[ReplicaFetch, int, int] | None = None
+    """What has come while `fetch` was being answered, and when, in ms and µs."""
     closed: bool = False
 
 
@@ -113,6 +116,7 @@ class Leading:
         """
         self._replicas = replicas
         self._outbox = outbox
+        self._times = outbox.times
         self._says = says
         self._throttles = throttles
         self._tells_watermarks_at_once = tells_watermarks_at_once
@@ -138,10 +142,12 @@ class Leading:
     def on_fetch(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> str | None:
         """The follower's next fetch; what is wrong with it, when the stream has to end."""
         if stream.fetch is None:
-            self._take(stream, fetch, now_ms)
+            self._take(stream, fetch, now_ms, self._times.read_us())
         elif stream.next_fetch is None:
-            stream.next_fetch = (fetch, now_ms)
+            now_us = self._times.read_us()
+            stream.next_fetch = (fetch, now_ms, now_us)
             if stream.answer is None:
+                stream.begun_us = now_us
                 # It has waited for news in vain, and the follower has some.
                 stream.answer = _Answer(stream.fetch.request_id)
                 self._send_if_complete(stream, stream.answer)
@@ -149,8 +155,8 @@ class Leading:
             return "a third fetch before the answer to the first"
         return None
 
-    def _take(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int) -> None:
-        stream.fetch = fetch
+    def _take(self, stream: ReplicaStream, fetch: ReplicaFetch, now_ms: int, came_us: int) -> None:
+        stream.fetch, stream.came_us = fetch, came_us
         stream.deadline_ms = now_ms + fetch.wait_ms_max
         stream.session.last_fetch_ms = now_ms
         for slot in fetch.forgotten:
@@ -253,7 +259,7 @@ class Leading:
         is_due = stream.is_watermark_due and bool(stream.unsaid)
         if answer.results or answer.outstanding or is_due or now_ms >= stream.deadline_ms:
             self._say_watermarks(stream, answer)
-            stream.answer = answer
+            stream.answer, stream.begun_us = answer, self._times.read_us()
             self._send_if_complete(stream, answer)
 
     def _look_at(self, stream: ReplicaStream, answer: _Answer, followed: FollowedSlot) -> None:
@@ -399,6 +405,7 @@ class Leading:
             if awaited.stream.slots.get(awaited.followed.slot) is awaited.followed:
                 awaited.stream.news[awaited.followed.slot] = None
         awaited.result.records = records
+        awaited.partition.meter.replication_bytes_out += len(records)
         awaited.answer.outstanding -= 1
         self._send_if_complete(awaited.stream, awaited.answer)
         return True
@@ -437,9 +444,10 @@ class Leading:
             piece_bytes += len(result.records)
         pieces[-1].last = True
         self._says.answer(stream.stream_id, pieces)
+        self._times.follower_answered(stream.came_us, stream.begun_us, pieces)
         if stream.next_fetch is not None:
-            (fetch, came_ms), stream.next_fetch = stream.next_fetch, None
-            self._take(stream, fetch, came_ms)
+            (fetch, came_ms, came_us), stream.next_fetch = stream.next_fetch, None
+            self._take(stream, fetch, came_ms, came_us)
 
 
 def _has_news(stream: ReplicaStream) -> bool:

@@ -6,11 +6,12 @@ rooms (`leading`, `following`, `isr_changes`) share the partitions and nothing e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest, ReplicateResponse, Welcome
 from barnabas.cluster.messages import AlterPartitionResponse
+from barnabas.metrics.family import Sample
 from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
@@ -237,6 +238,9 @@ class Replication:
 
     def take_outgoing(self) -> ReplicationOutgoing:
         return self._says.take()
+
+    def samples(self) -> Iterator[Sample]:
+        return self._isr_changes.samples()
 
     def tick(self) -> None:
         self.leading.tick()

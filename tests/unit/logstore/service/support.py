@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import count
 
-from barnabas.channel.assembly import ReadAssembler
+from barnabas.channel.assembly import ReadAssembler, ReadResult
 from barnabas.channel.messages import (
     Append,
     AppendResult,
@@ -18,7 +18,6 @@ from barnabas.channel.messages import (
     Read,
     ReadPartition,
     ReadRequest,
-    ReadResult,
     StateAnswer,
     StateQuery,
     WatchedPartition,
@@ -100,12 +99,15 @@ class Host:
         loaded: list[OpenedPartition] = []
         for directory in self.log_directories:
             loaded += directory.load(lambda _: TopicConfig(), 0)
+        self.clock_us = 0
+        """Passes when a test says so; requests are timed by it."""
         self.core = LogstoreCore(
             LogstoreConfig(NODE_ID, CLUSTER_ID, **config),  # type: ignore[arg-type]
             self.log_directories,
             loaded,
             CODECS,
             lambda prefix: f"{prefix}-{next(self._unique)}",
+            lambda: self.clock_us,
         )
         self.core.on_registered(BROKER_EPOCH)
 

@@ -34,6 +34,7 @@ from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.groups.journal import Deferred, Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.listing import list_groups
+from services.logstore.core.coordinator.groups.meter import GroupMeter
 
 
 class GroupCoordinator:
@@ -57,6 +58,7 @@ class GroupCoordinator:
         self._steps = Steps()
         """Never begins anew: the same epoch of a partition may be loaded twice."""
         self._expire_at_ms: int | None = None
+        self.meter = GroupMeter()
         self.problems: list[str] = []
         """What of a log could not be read; for whoever reads this host's own log to take."""
 
@@ -106,6 +108,11 @@ class GroupCoordinator:
         return min(next_ms, expire_at_ms)
 
     @property
+    def partitions(self) -> list[GroupPartition]:
+        """What is coordinated here; to look at."""
+        return list(self._partitions.values())
+
+    @property
     def has_work(self) -> bool:
         """A `step` would get on with what is at hand."""
         return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
@@ -140,6 +147,7 @@ class GroupCoordinator:
             self._written,
             self._holding,
             self._steps,
+            self.meter,
         )
         self._partitions[partition] = led
         self._loading[partition] = led

@@ -22,6 +22,7 @@ from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import Joining, MakeMemberId
 from services.logstore.core.coordinator.groups.journal import Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.loading import Loader
+from services.logstore.core.coordinator.groups.meter import GroupMeter
 from services.logstore.core.coordinator.groups.offsets import Offsets
 from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
 from services.logstore.core.coordinator.groups.registry import Groups
@@ -48,6 +49,7 @@ class GroupPartition:
         written: dict[Journal, None],
         holding: dict[Holding, None],
         steps: Steps,
+        meter: GroupMeter,
     ) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
@@ -57,8 +59,8 @@ class GroupPartition:
         self.loader: Loader | None = Loader(self.groups, decompress, log.end_offset(), clock.wall_ms)
         self._config = config
         self._answers = answers
-        self._rebalancing = Rebalancing(config, self.journal, deadlines, clock)
-        self._offsets = Offsets(config, self.journal, clock)
+        self._rebalancing = Rebalancing(config, self.journal, deadlines, clock, meter)
+        self._offsets = Offsets(config, self.journal, clock, meter)
         joining = Joining(config, self.groups, self._rebalancing, self.journal, deadlines, clock, make_member_id)
         self.holding = Holding(config.hold_ms, self.groups, deadlines, clock, holding)
         self._calls = GroupCalls(

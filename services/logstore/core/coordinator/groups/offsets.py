@@ -29,6 +29,7 @@ from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
 from services.logstore.core.coordinator.groups.journal import Journal
+from services.logstore.core.coordinator.groups.meter import GroupMeter
 from services.logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record
 from services.logstore.core.coordinator.groups.registry import drop_offset
 
@@ -70,7 +71,8 @@ def check_delete(group: Group | None) -> ErrorCode:
 class Offsets:
     """Of all groups of one partition of `__consumer_offsets`. To be called while `Journal.check` allows to write."""
 
-    def __init__(self, config: GroupConfig, journal: Journal, clock: Clock) -> None:
+    def __init__(self, config: GroupConfig, journal: Journal, clock: Clock, meter: GroupMeter) -> None:
+        self._meter = meter
         self._config = config
         self._journal = journal
         self._clock = clock
@@ -106,6 +108,7 @@ class Offsets:
         if not self._journal.write_if_fits(record):
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         offsets.partitions[asked.partition_index] = value
+        self._meter.offset_commits += 1
         return ErrorCode.NONE
 
     def _is_too_large(self, metadata: str) -> bool:
@@ -159,6 +162,7 @@ class Offsets:
             count += len(offsets.partitions)
             for partition, value in list(offsets.partitions.items()):
                 if self._is_expired(value, since_ms):
+                    self._meter.offset_expirations += 1
                     self._drop(group, topic, partition)
         return count
 

@@ -19,6 +19,7 @@ from services.logstore.core.coordinator.groups.deadlines import Deadline, Deadli
 from services.logstore.core.coordinator.groups.group import Group, GroupState
 from services.logstore.core.coordinator.groups.journal import Deferred, Journal
 from services.logstore.core.coordinator.groups.member import Member
+from services.logstore.core.coordinator.groups.meter import GroupMeter
 from services.logstore.core.coordinator.groups.stored_groups import store_record
 
 _LOOK_AGAIN_MS: Final = 1_000
@@ -28,7 +29,10 @@ _LOOK_AGAIN_MS: Final = 1_000
 class Rebalancing:
     """All classic groups of one partition of `__consumer_offsets`."""
 
-    def __init__(self, config: GroupConfig, journal: Journal, deadlines: Deadlines, clock: Clock) -> None:
+    def __init__(
+        self, config: GroupConfig, journal: Journal, deadlines: Deadlines, clock: Clock, meter: GroupMeter
+    ) -> None:
+        self._meter = meter
         self._config = config
         self._journal = journal
         self._deadlines = deadlines
@@ -133,6 +137,7 @@ class Rebalancing:
             self._set_join_deadline(group, max(group.rebalance_timeout_ms, _LOOK_AGAIN_MS))
             return
         group.begin_generation(self._clock.wall_ms)
+        self._meter.rebalances += 1
         if group.state is GroupState.EMPTY:
             self._store_if_possible(group)
             return

@@ -1,0 +1,29 @@
+"""Of consumer groups, at the logstore that coordinates them: Kafka's GroupMetadataManager and coordinator metrics."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.metrics.family import Family, Kind
+
+_MANAGER: Final = "kafka_coordinator_group_groupmetadatamanager_"
+_COORDINATOR: Final = "kafka_server_group_coordinator_metrics_"
+
+GROUPS = Family(f"{_MANAGER}numgroups", Kind.GAUGE, "Groups that are coordinated here.")
+GROUPS_BY_STATE = Family("barnabas_group_count", Kind.GAUGE, "The same, by state.", ("state",))
+GROUP_MEMBERS = Family("barnabas_group_members", Kind.GAUGE, "Members of groups that are coordinated here.")
+GROUP_OFFSETS = Family(f"{_MANAGER}numoffsets", Kind.GAUGE, "Committed offsets that are kept here.")
+COORDINATED_PARTITIONS = Family(
+    "barnabas_group_coordinated_partitions", Kind.GAUGE, "Partitions of __consumer_offsets that are coordinated here."
+)
+LOADING_PARTITIONS = Family(
+    "barnabas_group_loading_partitions",
+    Kind.GAUGE,
+    "Those of them whose log is still being read: nobody is served yet.",
+)
+OFFSET_COMMITS = Family(f"{_COORDINATOR}offset_commit_count", Kind.COUNTER, "Offsets committed.")
+OFFSET_EXPIRATIONS = Family(f"{_COORDINATOR}offset_expiration_count", Kind.COUNTER, "Offsets forgotten with time.")
+REBALANCES = Family(f"{_COORDINATOR}group_completed_rebalance_count", Kind.COUNTER, "Generations of groups begun.")
+GROUP_CALLS_WAITING = Family(
+    "barnabas_group_calls_waiting", Kind.GAUGE, "Calls of members that have come and not been begun."
+)

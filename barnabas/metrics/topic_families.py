@@ -1,0 +1,42 @@
+"""What comes and goes by topic: Kafka's BrokerTopicMetrics, of a logstore.
+
+As in Kafka the same families have sums over all topics, with an empty label `topic`, which to Prometheus is none; a sum
+over a family counts everything twice. A logstore tells its first `metrics.topics.max` topics apart; all others are
+`__other__`. Requests are counted by partition, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from barnabas.metrics.family import Family, Kind
+
+_PREFIX: Final = "kafka_server_brokertopicmetrics_"
+
+
+def _counter(name: str, help_text: str) -> Family:
+    return Family(f"{_PREFIX}{name}", Kind.COUNTER, f"{help_text}; topic: one, or empty for all.", ("topic",))
+
+
+BYTES_IN = _counter("bytesinpersec", "Bytes of records that producers have added")
+MESSAGES_IN = _counter("messagesinpersec", "Records that producers have added")
+BYTES_OUT = _counter("bytesoutpersec", "Bytes of records that consumers were given")
+PRODUCE_REQUESTS = _counter("totalproducerequestspersec", "Appends asked for")
+FAILED_PRODUCE_REQUESTS = _counter("failedproducerequestspersec", "Appends refused")
+FETCH_REQUESTS = _counter("totalfetchrequestspersec", "Reads asked for")
+FAILED_FETCH_REQUESTS = _counter("failedfetchrequestspersec", "Reads refused")
+REPLICATION_BYTES_IN = _counter("replicationbytesinpersec", "Bytes of records that leaders have given this follower")
+REPLICATION_BYTES_OUT = _counter("replicationbytesoutpersec", "Bytes of records that followers were given")
+
+TOPICS_WITHOUT_LABEL = Family(
+    "barnabas_metrics_topics_without_label",
+    Kind.COUNTER,
+    "Topics that have come to a logstore when metrics.topics.max others had labels: they are told as __other__.",
+)
+
+LOG_SIZE = Family(
+    "barnabas_log_size_bytes", Kind.GAUGE, "Bytes of the logs of a topic's replicas on this logstore.", ("topic",)
+)
+LOG_SEGMENTS = Family(
+    "barnabas_log_segments", Kind.GAUGE, "Segments of the logs of a topic's replicas on this logstore.", ("topic",)
+)
