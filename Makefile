@@ -23,7 +23,7 @@ STEPS ?=
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups etcd integration compat bench bench-replicated bench-control bench-failover bench-groups peer image chart manifests k8s-e2e ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups etcd integration compat bench bench-replicated bench-control bench-failover bench-groups pipeline pipeline-test bench-pipeline peer image chart manifests k8s-e2e ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -137,6 +137,17 @@ bench-failover: setup etcd ## Leaders killed, paused, stopped; 10,000 partitions
 
 bench-groups: setup etcd peer ## Rebalances, heartbeats, commits, beside Apache Kafka's; LOGSTORES=3 for three of both
 	@$(BIN)/python -m bench.groups --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))
+
+pipeline: ## Set up Spark and what turns topics into tables, in .venv-pipeline (needs Java 17)
+	@scripts/setup pipeline
+
+pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clusters
+	@echo "== pipeline tests"
+	@.venv-pipeline/bin/python -m pytest -q tests/unit/pipeline tests/pipeline
+
+bench-pipeline: pipeline etcd ## Rows per second of format("barnabas") and of Spark's JVM connector, side by side
+	@scripts/setup pipeline-jvm
+	@.venv-pipeline/bin/python -m bench.pipeline --pairs $(PAIRS)
 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
 	@scripts/peer

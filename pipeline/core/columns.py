@@ -1,0 +1,188 @@
+"""What a table's columns hold, and how they grow.
+
+Every type is the widest of its family from the start (integers are longs, floats are doubles): then a writer's change
+from int to long, the commonest there is, changes nothing in the table, in any of the formats.
+"""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """The types without parameters. UNKNOWN is a column of which only nulls were seen: it is not in a table yet."""
+
+    UNKNOWN = "unknown"
+    BOOLEAN = "boolean"
+    LONG = "long"
+    DOUBLE = "double"
+    STRING = "string"
+    BINARY = "binary"
+    DATE = "date"
+    TIMESTAMP = "timestamp"  # with microseconds, UTC
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalOf:
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    element: "ColumnType"
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """Keys are strings: so are those of Protobuf's maps once written, and of Avro's always."""
+
+    value: "ColumnType"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: "ColumnType"
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    columns: tuple[Column, ...] = ()
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+ColumnType = Kind | DecimalOf | ListOf | MapOf | Struct
+
+NAME_LENGTH_MAX = 255
+DECIMAL_PRECISION_MAX = 38
+# Delta refuses these in names unless a table maps them; one rule for all formats is easier to remember than three.
+_REFUSED_IN_NAMES = str.maketrans(dict.fromkeys(" ,;{}()\n\t=", "_"))
+
+
+def column_name(field: str, reserved: Iterable[str] = ()) -> str | None:
+    """The column's name for a field's: characters that Delta refuses become `_`, a reserved name gets a `_` behind it.
+
+    None: the field can have no column (no name, or a name longer than file systems take).
+    """
+    if not field or len(field) > NAME_LENGTH_MAX:
+        return None
+    name = field.translate(_REFUSED_IN_NAMES)
+    return name + "_" if name.lower() in reserved else name
+
+
+def merged(one: ColumnType, other: ColumnType) -> ColumnType:
+    """The type that holds what both hold, for a column that is yet to be made: text, where nothing narrower does."""
+    match one, other:
+        case (Kind.UNKNOWN, known) | (known, Kind.UNKNOWN):
+            return known
+        case _ if one == other:
+            return one
+        case (Kind.LONG, Kind.DOUBLE) | (Kind.DOUBLE, Kind.LONG):
+            return Kind.DOUBLE
+        case DecimalOf(), DecimalOf():
+            scale = max(one.scale, other.scale)
+            digits = max(one.precision - one.scale, other.precision - other.scale) + scale
+            return DecimalOf(digits, scale) if digits <= DECIMAL_PRECISION_MAX else Kind.STRING
+        case ListOf(), ListOf():
+            return ListOf(merged(one.element, other.element))
+        case MapOf(), MapOf():
+            return MapOf(merged(one.value, other.value))
+        case Struct(), Struct():
+            return merged_structs(one, other)
+        case _:
+            return Kind.STRING
+
+
+def merged_structs(one: Struct, other: Struct) -> Struct:
+    """Both's columns; the order is that in which they were first seen."""
+    types = {column.name: column.type for column in one.columns}
+    for column in other.columns:
+        seen = types.get(column.name)
+        types[column.name] = column.type if seen is None else merged(seen, column.type)
+    return Struct(tuple(Column(name, column_type) for name, column_type in types.items()))
+
+
+def evolved(table: Struct, growth: Struct) -> Struct:
+    """The table's columns with the new ones behind them, in structs and in lists of structs too.
+
+    A column that is there keeps its type: what does not fit it goes to the dead letters. Columns of which nothing
+    but nulls (or empty objects) was seen are left out until something is.
+    """
+    columns = [Column(column.name, _grown(column.type, growth.column(column.name))) for column in table.columns]
+    known = {column.name.lower() for column in table.columns}
+    for column in growth.columns:
+        column_type = settled(column.type)
+        if column.name.lower() not in known and column_type is not None:
+            known.add(column.name.lower())
+            columns.append(Column(column.name, column_type))
+    return Struct(tuple(columns))
+
+
+def _grown(column_type: ColumnType, growth: Column | None) -> ColumnType:
+    if growth is None:
+        return column_type
+    match column_type, growth.type:
+        case Struct(), Struct():
+            return evolved(column_type, growth.type)
+        case (ListOf(), ListOf()):
+            return ListOf(_grown(column_type.element, Column("element", growth.type.element)))
+        case (MapOf(), MapOf()):
+            return MapOf(_grown(column_type.value, Column("value", growth.type.value)))
+        case _:
+            return column_type
+
+
+def settled(column_type: ColumnType) -> ColumnType | None:
+    """The type without what is unknown in it; None if nothing is left. (Parquet has no struct without fields.)"""
+    match column_type:
+        case Kind.UNKNOWN:
+            return None
+        case Struct():
+            columns = [(column.name, settled(column.type)) for column in column_type.columns]
+            kept = tuple(Column(name, inner) for name, inner in columns if inner is not None)
+            return Struct(kept) if kept else None
+        case ListOf():
+            inner = settled(column_type.element)
+            return ListOf(inner) if inner is not None else None
+        case MapOf():
+            inner = settled(column_type.value)
+            return MapOf(inner) if inner is not None else None
+        case _:
+            return column_type
+
+
+def leaves(column_type: ColumnType) -> int:
+    """How many columns a file stores for it: what bounds a table's width."""
+    match column_type:
+        case Struct():
+            return sum(leaves(column.type) for column in column_type.columns)
+        case ListOf():
+            return leaves(column_type.element)
+        case MapOf():
+            return 1 + leaves(column_type.value)
+        case _:
+            return 1
+
+
+def parse_type(text: str) -> ColumnType:
+    """A declared column's type: `long`, `timestamp`, `decimal(12,2)`, … ValueError names what there is."""
+    name, _, rest = text.strip().lower().partition("(")
+    if name == "decimal" and rest.endswith(")"):
+        precision, _, scale = rest[:-1].partition(",")
+        if precision.strip().isdigit() and (scale.strip() or "0").isdigit():
+            declared = DecimalOf(int(precision), int(scale or 0))
+            if 0 < declared.precision <= DECIMAL_PRECISION_MAX and declared.scale <= declared.precision:
+                return declared
+    elif not rest:
+        for kind in Kind:
+            if kind.value == name and kind is not Kind.UNKNOWN:
+                return kind
+    kinds = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
+    raise ValueError(f"no type {text!r}: there are {kinds}, decimal(precision,scale)")

@@ -1,0 +1,348 @@
+"""Decoded values made rows of a table: each field fitted to its column, or the record told apart with the reason."""
+
+import base64
+import datetime
+import decimal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import orjson
+
+from pipeline.core.columns import (
+    Column,
+    ColumnType,
+    DecimalOf,
+    Kind,
+    ListOf,
+    MapOf,
+    Struct,
+    column_name,
+    leaves,
+    merged,
+    merged_structs,
+    settled,
+)
+
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+DEPTH_MAX = 24
+COLUMNS_MAX = 1000
+
+Fit = Callable[[object], object]
+
+
+class MisfitError(ValueError):
+    """A record that no row can be made of; the text is the reason that its dead letter gives."""
+
+
+def inferred(value: object, depth: int = 0) -> ColumnType:
+    """The column type for a value: of JSON's, and of those that Avro and Protobuf decode to."""
+    match value:
+        case None:
+            return Kind.UNKNOWN
+        case bool():
+            return Kind.BOOLEAN
+        case int():
+            return Kind.LONG if LONG_MIN <= value <= LONG_MAX else Kind.STRING
+        case float():
+            return Kind.DOUBLE
+        case str():
+            return Kind.STRING
+        case bytes():
+            return Kind.BINARY
+        case datetime.datetime():
+            return Kind.TIMESTAMP
+        case datetime.date():
+            return Kind.DATE
+        case dict() | list() if depth >= DEPTH_MAX:
+            return Kind.STRING
+        case dict():
+            return _inferred_struct(value, depth)
+        case list():
+            element: ColumnType = Kind.UNKNOWN
+            for item in value:
+                element = merged(element, inferred(item, depth + 1))
+            return ListOf(element)
+        case _:
+            return Kind.STRING
+
+
+def _inferred_struct(value: dict[str, object], depth: int) -> Struct:
+    columns = {}
+    for name, item in value.items():
+        cleaned = column_name(name)
+        if cleaned is not None and cleaned.lower() not in {known.lower() for known in columns}:
+            columns[cleaned] = inferred(item, depth + 1)
+    return Struct(tuple(Column(name, column_type) for name, column_type in columns.items()))
+
+
+def text_of(value: object) -> str:
+    """A value as a text column keeps it: text as it is, everything else as JSON writes it."""
+    if isinstance(value, str):
+        return value
+    try:
+        return orjson.dumps(value, default=_text_of_other, option=orjson.OPT_NON_STR_KEYS).decode()
+    except (orjson.JSONEncodeError, RecursionError):
+        return str(value)
+
+
+def _text_of_other(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)
+
+
+@dataclass(slots=True)
+class RowMaker:
+    """Makes rows of decoded values for one schema of a table, and gathers what the schema lacks.
+
+    `columns` are those of the values alone, without what a row says of its record. `reserved` are the names of those,
+    in small letters. `growth` is what to add: while it is empty every row is whole; when it is not, the columns must
+    grow and the values be put through once more.
+    """
+
+    columns: Struct
+    reserved: frozenset[str] = frozenset()
+    columns_max: int = COLUMNS_MAX
+    growth: Struct = field(default_factory=Struct)
+    _fits: dict[str, tuple[str, Fit]] = field(init=False)
+    _room: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._fits = {}
+        for column in self.columns.columns:
+            self._fits[column.name] = (column.name, self._fit_of(column.type, column.name, ()))
+        self._room = self.columns_max - leaves(self.columns)
+
+    def row(self, value: object, declared: Struct | None = None) -> dict[str, object]:
+        """A row by column name. `declared` are the columns by the value's own schema, where it has one."""
+        if not isinstance(value, dict):
+            raise MisfitError(f"the value is {_article(value)}, not an object with fields")
+        return self._struct(value, self._fits, self.columns, "", (), declared)
+
+    def declare(self, declared: Struct) -> None:
+        """Note the columns of a schema, seen or not."""
+        missing = tuple(column for column in declared.columns if not self._has(column.name))
+        self._grow(Struct(missing))
+
+    def _has(self, name: str) -> bool:
+        return any(column.name.lower() == name.lower() for column in self.columns.columns)
+
+    def _grow(self, growth: Struct) -> None:
+        known = settled(growth)
+        if not isinstance(known, Struct):
+            return
+        grown = merged_structs(self.growth, known)
+        if leaves(grown) > self._room:
+            raise MisfitError(f"its new fields would take the table over {self.columns_max} columns")
+        self.growth = grown
+
+    def _struct(
+        self,
+        value: dict[str, object],
+        fits: dict[str, tuple[str, Fit]],
+        columns: Struct,
+        path: str,
+        parents: tuple[str, ...],
+        declared: Struct | None = None,
+    ) -> dict[str, object]:
+        row: dict[str, object] = {}
+        for name, item in value.items():
+            known = fits.get(name)
+            if known is None:
+                known = self._unknown(name, item, fits, columns, path, parents, declared)
+                if known is None:
+                    continue
+            column, fit = known
+            if column in row:
+                raise MisfitError(f"two fields of the record make the same column {path}{column}")
+            row[column] = None if item is None else fit(item)
+        return row
+
+    def _unknown(
+        self,
+        name: str,
+        item: object,
+        fits: dict[str, tuple[str, Fit]],
+        columns: Struct,
+        path: str,
+        parents: tuple[str, ...],
+        declared: Struct | None,
+    ) -> tuple[str, Fit] | None:
+        """The column of a field that is met for the first time: one under another spelling, or none yet."""
+        cleaned = column_name(name, () if parents else self.reserved)
+        if cleaned is None:
+            raise MisfitError(f"a field of {path or 'the record'} has no name, or one over 255 characters")
+        if cleaned != name and cleaned in fits:
+            fits[name] = fits[cleaned]
+            return fits[name]
+        for column in columns.columns:
+            if column.name.lower() == cleaned.lower():
+                raise MisfitError(f"field {path}{name} differs from column {path}{column.name} in case only")
+        if len(parents) >= DEPTH_MAX:
+            raise MisfitError(f"objects inside objects, over {DEPTH_MAX} deep")
+        by_schema = declared.column(cleaned) if declared is not None else None
+        grown: ColumnType = Struct((Column(cleaned, by_schema.type if by_schema is not None else inferred(item)),))
+        for parent in reversed(parents):
+            inner = ListOf(grown) if parent == "[]" else MapOf(grown) if parent == "{}" else None
+            grown = inner if inner is not None else Struct((Column(parent, grown),))
+        assert isinstance(grown, Struct)  # the outermost parent is a column
+        self._grow(grown)
+        return None
+
+    def _fit_of(self, column_type: ColumnType, path: str, parents: tuple[str, ...]) -> Fit:
+        match column_type:
+            case Struct():
+                return self._fit_of_struct(column_type, path, (*parents, path.rpartition(".")[2]))
+            case ListOf():
+                return self._fit_of_list(column_type, path, parents)
+            case MapOf():
+                return self._fit_of_map(column_type, path, parents)
+            case DecimalOf():
+                return _fit_of_decimal(column_type, path)
+            case _:
+                return _fit_of_kind(column_type, path)
+
+    def _fit_of_struct(self, column_type: Struct, path: str, parents: tuple[str, ...]) -> Fit:
+        fits = {
+            column.name: (column.name, self._fit_of(column.type, f"{path}.{column.name}", parents))
+            for column in column_type.columns
+        }
+
+        def fit(value: object) -> object:
+            if not isinstance(value, dict):
+                raise _misfit(path, value, "an object")
+            return self._struct(value, fits, column_type, f"{path}.", parents)
+
+        return fit
+
+    def _fit_of_list(self, column_type: ListOf, path: str, parents: tuple[str, ...]) -> Fit:
+        inside = (*parents, path.rpartition(".")[2])
+        element = column_type.element
+        if isinstance(element, Struct):
+            fit_element = self._fit_of_struct(element, path, (*inside, "[]"))
+        else:
+            fit_element = self._fit_of(element, f"{path}.[]", inside)
+
+        def fit(value: object) -> object:
+            if not isinstance(value, list | tuple):
+                raise _misfit(path, value, "a list")
+            return [None if item is None else fit_element(item) for item in value]
+
+        return fit
+
+    def _fit_of_map(self, column_type: MapOf, path: str, parents: tuple[str, ...]) -> Fit:
+        inside = (*parents, path.rpartition(".")[2])
+        if isinstance(column_type.value, Struct):
+            fit_value = self._fit_of_struct(column_type.value, path, (*inside, "{}"))
+        else:
+            fit_value = self._fit_of(column_type.value, f"{path}.{{}}", inside)
+
+        def fit(value: object) -> object:
+            if not isinstance(value, dict):
+                raise _misfit(path, value, "an object")
+            return [(text_of(key), None if item is None else fit_value(item)) for key, item in value.items()]
+
+        return fit
+
+
+def _misfit(path: str, value: object, wanted: str) -> MisfitError:
+    shown = text_of(value)
+    return MisfitError(f"field {path} is {_article(value)} ({shown[:80]}), its column wants {wanted}")
+
+
+def _article(value: object) -> str:
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+    return "null" if value is None else names.get(type(value), f"a {type(value).__name__}")
+
+
+def _fit_of_decimal(column_type: DecimalOf, path: str) -> Fit:
+    quantum = decimal.Decimal(1).scaleb(-column_type.scale)
+    context = decimal.Context(prec=column_type.precision, traps=[decimal.InvalidOperation, decimal.Inexact])
+
+    def fit(value: object) -> object:
+        wanted = f"a decimal({column_type.precision},{column_type.scale})"
+        if isinstance(value, bool) or not isinstance(value, int | float | str | decimal.Decimal):
+            raise _misfit(path, value, wanted)
+        try:
+            exact = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
+            return exact.quantize(quantum, context=context)
+        except decimal.DecimalException:
+            raise _misfit(path, value, wanted) from None
+
+    return fit
+
+
+def _fit_of_kind(kind: Kind, path: str) -> Fit:
+    match kind:
+        case Kind.STRING:
+            return text_of
+        case Kind.LONG:
+            return _checked(path, "a whole number of 64 bits", _long)
+        case Kind.DOUBLE:
+            return _checked(path, "a number", _double)
+        case Kind.BOOLEAN:
+            return _checked(path, "a boolean", _boolean)
+        case Kind.BINARY:
+            return _checked(path, "bytes (in JSON: base64)", _binary)
+        case Kind.DATE:
+            return _checked(path, "a date (in JSON: 2026-11-22)", _date)
+        case Kind.TIMESTAMP:
+            return _checked(path, "a time (in JSON: ISO 8601, or milliseconds since 1970)", _timestamp)
+        case Kind.UNKNOWN:
+            raise AssertionError("a table has no column of unknown type")
+
+
+def _checked(path: str, wanted: str, convert: Fit) -> Fit:
+    def fit(value: object) -> object:
+        try:
+            return convert(value)
+        except (ValueError, TypeError, OverflowError):
+            raise _misfit(path, value, wanted) from None
+
+    return fit
+
+
+def _long(value: object) -> object:
+    if type(value) is int and LONG_MIN <= value <= LONG_MAX:
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+        return int(value)  # 10.0 is a whole number: some writers have no others
+    raise ValueError
+
+
+def _double(value: object) -> object:
+    if type(value) is float or type(value) is int:
+        return float(value)
+    raise ValueError
+
+
+def _boolean(value: object) -> object:
+    if value is True or value is False:
+        return value
+    raise ValueError
+
+
+def _binary(value: object) -> object:
+    return value if isinstance(value, bytes) else base64.b64decode(_text(value), validate=True)
+
+
+def _date(value: object) -> object:
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value
+    return datetime.date.fromisoformat(_text(value))
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def _timestamp(value: object) -> object:
+    if type(value) is int:
+        return _EPOCH + datetime.timedelta(milliseconds=value)
+    at = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(_text(value))
+    return at if at.tzinfo is not None else at.replace(tzinfo=datetime.UTC)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value

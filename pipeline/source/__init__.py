@@ -1,0 +1,1 @@
+"""Spark's Python Data Source `format("barnabas")`."""
