@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from barnabas import __version__
+from barnabas.cli.backup_commands import backup, inspect, rebuild, restore
 from barnabas.cli.cluster_commands import doctor, down, logs, status, up
 from barnabas.cli.record_commands import consume, produce
 from barnabas.cli.topic_commands import topics
@@ -19,7 +20,7 @@ def main() -> None:
     """
 
 
-for command in (up, down, status, topics, produce, consume, logs, doctor):
+for command in (up, down, status, topics, produce, consume, logs, doctor, backup, restore, rebuild, inspect):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -44,8 +44,6 @@ class BackupHeader:
     written_by: str
     # How many follow.
     keys: int
-    format: str = FORMAT
-    version: int = VERSION
 
 
 @dataclass(slots=True, frozen=True)
@@ -70,7 +68,8 @@ def take_backup(snapshot: Snapshot, prefix: str, cluster_id: str, taken_ms: int,
 
 
 def encode_backup(backup: Backup) -> bytes:
-    lines = [_line(msgspec.to_builtins(backup.header)), *[_line(_entry_values(each)) for each in backup.entries]]
+    header = {"format": FORMAT, "version": VERSION, **msgspec.to_builtins(backup.header)}
+    lines = [_line(header), *[_line(_entry_values(each)) for each in backup.entries]]
     content = b"".join(lines)
     return content + _line({"sha256": hashlib.sha256(content).hexdigest()})
 

@@ -1,0 +1,70 @@
+"""What etcd holds of the cluster, into a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from barnabas import __version__
+from barnabas.cli.etcd_options import EtcdOptions
+from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.recovery_etcd import StateError, ask_etcd
+from barnabas.cluster.backup import Backup, encode_backup, take_backup
+from barnabas.cluster.cluster_version import VersionRecord, refusal
+from barnabas.cluster.keys import ClusterRecord, Keys, decode_record
+from barnabas.ports.etcd import Snapshot
+from barnabas.runtime.clock import wall_ms
+
+EXPECTED: Final = (StateError, LayoutError)
+
+
+def save(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
+    """Raises what is EXPECTED."""
+    if file != "-" and Path(file).exists():
+        raise StateError(f"{file} is there already: choose another name")
+    endpoints = etcd.endpoints or (f"{HOST}:{directory.require_layout().etcd_client_port}",)
+    snapshot = ask_etcd(etcd, endpoints, lambda client: client.get_prefix(etcd.prefix))
+    content = encode_backup(_backup_of(snapshot, Keys(etcd.prefix)))
+    if file == "-":
+        sys.stdout.buffer.write(content)
+        return
+    _write(Path(file), content)
+    click.echo(f"saved {len(content)} bytes to {file}: the cluster's state as of revision {snapshot.revision}")
+
+
+def _backup_of(snapshot: Snapshot, keys: Keys) -> Backup:
+    """Raises StateError: there is no cluster, or none that this version understands."""
+    values = {each.key: each.value for each in snapshot.key_values}
+    if keys.cluster not in values:
+        raise StateError(f"there is no cluster below {keys.prefix}: was another --etcd-prefix given to it?")
+    if keys.version in values:
+        version = decode_record(keys, keys.version, values[keys.version])
+        assert isinstance(version, VersionRecord)
+        reason = refusal(version, __version__)
+        if reason is not None:
+            raise StateError(reason)
+    cluster = decode_record(keys, keys.cluster, values[keys.cluster])
+    assert isinstance(cluster, ClusterRecord)
+    return take_backup(snapshot, keys.prefix, cluster.cluster_id, wall_ms(), __version__)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole and durable, or not at all. Raises StateError."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise StateError(f"{path} can't be written: {error.strerror}") from None

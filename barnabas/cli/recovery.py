@@ -1,0 +1,121 @@
+"""The cluster's state in etcd made again, of a back-up and of what the disks hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import click
+
+from barnabas import __version__
+from barnabas.cli.etcd_binary import EtcdMissingError
+from barnabas.cli.etcd_options import EtcdOptions
+from barnabas.cli.layout import ClusterDirectory, LayoutError
+from barnabas.cli.local_cluster import ClusterError
+from barnabas.cli.recovery_choices import Choices
+from barnabas.cli.recovery_etcd import StateError, ask_etcd, local_etcd, write_state
+from barnabas.cli.terminal import print_table
+from barnabas.cluster.backup import UnreadableBackup, decode_backup
+from barnabas.cluster.cluster_version import refusal
+from barnabas.cluster.inspection import NodeInspection, UnreadableInspection, decode_inspection
+from barnabas.cluster.keys import Keys
+from barnabas.cluster.recovery.plan import Plan, plan_recovery
+from barnabas.cluster.recovery.remembered import Remembered, remember
+from barnabas.runtime.clock import wall_ms
+from services.logstore.inspection import InspectionRefused, inspect_log_dirs
+
+EXPECTED: Final = (StateError, LayoutError, ClusterError, EtcdMissingError, InspectionRefused)
+
+_LINES_MAX: Final = 20
+
+
+def nothing_remembered() -> Remembered:
+    """Without a back-up."""
+    return Remembered()
+
+
+def read_backup(path: Path, etcd: EtcdOptions) -> Remembered:
+    """Raises StateError."""
+    try:
+        remembered = remember(decode_backup(path.read_bytes()), Keys(etcd.prefix))
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror}") from None
+    except UnreadableBackup as error:
+        raise StateError(f"{path}: {error}") from None
+    reason = refusal(remembered.version, __version__)
+    if reason is not None:
+        raise StateError(f"{path}: {reason}")
+    return remembered
+
+
+def recover(
+    directory: ClusterDirectory, etcd: EtcdOptions, choices: Choices, remembered: Remembered, *, dry_run: bool
+) -> None:
+    inspections = _inspections(directory, etcd, choices)
+    keys = Keys(etcd.prefix)
+    plan = plan_recovery(
+        keys,
+        remembered,
+        inspections,
+        absent=choices.absent,
+        picked_topic_ids=choices.topic_ids,
+        wall_ms=wall_ms(),
+    )
+    _show(plan)
+    if plan.conflicts:
+        raise StateError("nothing is written before this is resolved")
+    if dry_run:
+        click.echo("nothing is written: this is what it would be")
+        return
+    if plan.losses and not choices.accepts_losses:
+        raise StateError("nothing is written: records may be missing then; --accept-losses goes on all the same")
+    with ExitStack() as stack:
+        endpoints = etcd.endpoints or stack.enter_context(local_etcd(directory))
+        ask_etcd(etcd, endpoints, lambda client: write_state(client, keys, plan.writes, replace=choices.replace))
+    click.secho(f"written: {len(plan.writes)} keys below {etcd.prefix}; now start the services", fg="green")
+
+
+def _inspections(directory: ClusterDirectory, etcd: EtcdOptions, choices: Choices) -> list[NodeInspection]:
+    """Of the files given, or of the local cluster's own logstores. Raises StateError, InspectionRefused."""
+    if choices.inspections:
+        return [_read_inspection(path) for path in choices.inspections]
+    if etcd.endpoints:
+        return []
+    layout = directory.require_layout()
+    paths = [directory.logstore_path(each) for each in layout.logstore_ids if each not in choices.absent]
+    return [inspect_log_dirs([str(path)]) for path in paths if path.exists()]
+
+
+def _read_inspection(path: Path) -> NodeInspection:
+    try:
+        return decode_inspection(path.read_bytes())
+    except OSError as error:
+        raise StateError(f"{path}: {error.strerror}") from None
+    except UnreadableInspection as error:
+        raise StateError(f"{path}: {error}") from None
+
+
+def _show(plan: Plan) -> None:
+    click.echo(f"cluster {plan.cluster_id or 'unknown'}")
+    rows = []
+    for topic in plan.topics:
+        partitions = plan.partitions[topic.topic]
+        replicas = sorted({node_id for partition in partitions for node_id in partition.replicas})
+        configs = " ".join(f"{key}={value}" for key, value in sorted(topic.configs.items()))
+        rows.append((topic.topic, topic.topic_id.hex(), topic.partitions, ",".join(map(str, replicas)), configs or "-"))
+    print_table(("TOPIC", "ID", "PARTITIONS", "LOGSTORES", "CONFIGS"), rows)
+    _list("Note", plan.notes, "yellow")
+    _list("Records may be missing", plan.losses, "red")
+    _list("Can't go on", plan.conflicts, "red")
+
+
+def _list(title: str, lines: Sequence[str], colour: str) -> None:
+    if not lines:
+        return
+    click.secho(f"{title}:", fg=colour, bold=True)
+    for line in lines[:_LINES_MAX]:
+        click.echo(f"  {line}")
+    if len(lines) > _LINES_MAX:
+        click.echo(f"  … and {len(lines) - _LINES_MAX} more")

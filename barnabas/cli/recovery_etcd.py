@@ -1,0 +1,174 @@
+"""etcd for the commands that save and write the cluster's state: which one is meant, and what is done to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import click
+
+from barnabas import __version__
+from barnabas.cli import ports, processes
+from barnabas.cli.etcd_options import EtcdOptions
+from barnabas.cli.layout import HOST, ClusterDirectory
+from barnabas.cli.local_cluster import STOP_SECONDS_MAX, ClusterError, cluster_to_start, sole_command
+from barnabas.cli.services import Role
+from barnabas.cluster.cluster_version import FORMAT, READERS_MIN, VersionRecord, refusal
+from barnabas.cluster.keys import Keys, decode_record, encode_record
+from barnabas.ports.etcd import (
+    NO_LEASE,
+    AmbiguousResult,
+    Delete,
+    EtcdRefused,
+    Operation,
+    Put,
+    Snapshot,
+    Txn,
+    absent,
+    modified_at,
+    prefix_end,
+)
+from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable
+from barnabas.runtime.etcd.connection import TlsFiles
+from services.controller.core.writes import Write, pack
+
+Result = TypeVar("Result")
+
+_START_SECONDS_MAX: Final = 30.0
+_POLL_SECONDS: Final = 0.05
+_ATTEMPTS_MAX: Final = 10
+_NAMES_MAX: Final = 5
+
+
+class StateError(Exception):
+    """Why the state in etcd was not read or written, in one line that says what to do."""
+
+
+def ask_etcd(
+    options: EtcdOptions, endpoints: tuple[str, ...], work: Callable[[EtcdClient], Awaitable[Result]]
+) -> Result:
+    """What `work` gives, on a client of its own. Raises StateError."""
+    tls = TlsFiles(options.tls_authority, options.tls_certificate, options.tls_key) if options.tls_authority else None
+
+    async def connected() -> Result:
+        try:
+            etcd = EtcdClient(endpoints, monotonic_ms, tls)
+        except OSError as error:
+            raise StateError(f"{error.filename}: {error.strerror}") from None
+        try:
+            return await work(etcd)
+        except EtcdUnavailable as error:
+            raise StateError(f"etcd at {', '.join(endpoints)}: {error}") from None
+        except EtcdRefused as error:
+            raise StateError(f"etcd at {', '.join(endpoints)} refuses: {error}") from None
+        finally:
+            await etcd.close()
+
+    return asyncio.run(connected())
+
+
+@contextmanager
+def local_etcd(directory: ClusterDirectory) -> Iterator[tuple[str, ...]]:
+    """The endpoints of the local cluster's etcd, which is started for the time if it does not run. Raises ClusterError
+    while any other service does, LayoutError and EtcdMissingError.
+    """
+    with sole_command(directory):
+        layout = directory.require_layout()
+        cluster = cluster_to_start(directory, layout, click.echo)
+        running = [each.name for each in cluster.services if each.role is not Role.ETCD and cluster.is_alive(each)]
+        if running:
+            raise ClusterError(f"the cluster is up ({', '.join(running)}): stop it first (barnabas down)")
+        etcd = cluster.service(Role.ETCD)
+        identity = None if cluster.is_alive(etcd) else cluster.spawn(etcd)
+        try:
+            deadline = time.monotonic() + _START_SECONDS_MAX
+            while not ports.accepts(layout.etcd_client_port):
+                if time.monotonic() > deadline or not cluster.is_alive(etcd):
+                    raise ClusterError(f"etcd does not start: see {directory.log_path(etcd.name)}")
+                time.sleep(_POLL_SECONDS)
+            yield (f"{HOST}:{layout.etcd_client_port}",)
+        finally:
+            if identity is not None:
+                processes.stop([identity], STOP_SECONDS_MAX)
+                directory.pid_path(etcd.name).unlink(missing_ok=True)
+
+
+async def write_state(etcd: EtcdClient, keys: Keys, writes: Mapping[str, bytes], *, replace: bool) -> None:
+    """Put these below the prefix, and nothing else; half of it is never taken for a cluster. Raises StateError,
+    EtcdUnavailable and EtcdRefused.
+
+    Everything is fenced by the version record, which says meanwhile that a restore is under way, and by the absence of
+    an active controller.
+    """
+    found = await etcd.get_prefix(keys.prefix)
+    _check(keys, found, replace=replace)
+    restoring = encode_record(VersionRecord(FORMAT, READERS_MIN, __version__, restoring=True))
+    seen = next((each.mod_revision for each in found.key_values if each.key == keys.version), 0)
+    ours = await _put_version(etcd, keys, seen, restoring)
+    fence = (modified_at(keys.version, ours), absent(keys.election))
+    after_version = keys.version + "\0"
+    clear = (Delete(keys.prefix, keys.version), Delete(after_version, prefix_end(keys.prefix)))
+    await _repeat(etcd, Txn(fence, clear))
+    for batch in pack([Write(key, value) for key, value in writes.items()]):
+        operations: list[Operation] = [Put(write.key, write.value) for write in batch if write.value is not None]
+        await _repeat(etcd, Txn(fence, tuple(operations)))
+    await _put_version(etcd, keys, ours, encode_record(VersionRecord(FORMAT, READERS_MIN, __version__)))
+
+
+def _check(keys: Keys, found: Snapshot, *, replace: bool) -> None:
+    leased = [each.key for each in found.key_values if each.lease != NO_LEASE]
+    if leased:
+        raise StateError(
+            f"services are registered ({_some(leased)}): stop all of them first, and wait some seconds if they were "
+            "killed"
+        )
+    kept = [each for each in found.key_values if each.key != keys.version]
+    version = next((each for each in found.key_values if each.key == keys.version), None)
+    record = None if version is None else decode_record(keys, keys.version, version.value)
+    assert record is None or isinstance(record, VersionRecord)
+    if record is not None and not record.restoring and (reason := refusal(record, __version__)) is not None:
+        raise StateError(reason)
+    if (kept or version is not None) and not replace:
+        raise StateError(
+            f"there is a cluster below {keys.prefix} already ({_some([each.key for each in found.key_values])}): "
+            "--replace puts this in its place, for good"
+        )
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMES_MAX]) + (" …" if len(names) > _NAMES_MAX else "")
+
+
+async def _put_version(etcd: EtcdClient, keys: Keys, seen_revision: int, value: bytes) -> int:
+    """The mod revision of the version record as it is now."""
+    txn = Txn((modified_at(keys.version, seen_revision), absent(keys.election)), (Put(keys.version, value),))
+    try:
+        result = await etcd.txn(txn)
+        if result.succeeded:
+            return result.revision
+    except AmbiguousResult:
+        pass
+    written = await etcd.get(keys.version)
+    if written is None or written.value != value or written.mod_revision == seen_revision:
+        raise StateError(
+            "somebody else writes below the prefix: stop every service and every other restore, then again"
+        )
+    return written.mod_revision
+
+
+async def _repeat(etcd: EtcdClient, txn: Txn) -> None:
+    """Until it is done: it writes the same however often, as long as the fence holds."""
+    for _ in range(_ATTEMPTS_MAX):
+        try:
+            result = await etcd.txn(txn)
+        except AmbiguousResult:
+            await asyncio.sleep(_POLL_SECONDS)
+            continue
+        if not result.succeeded:
+            raise StateError("somebody else writes below the prefix: stop every service, then again with --replace")
+        return
+    raise StateError("etcd loses its answers: look after it, then again with --replace")
