@@ -124,6 +124,7 @@ class Life:
             self.loaded,
             CODECS,
             lambda prefix: f"{prefix}-member",
+            lambda: 0,
         )
         self.core.on_registered(broker_epoch)
         self._broker_epoch = broker_epoch

@@ -122,7 +122,7 @@ class Node:
             recovery_point_checkpoint_interval_ms=500,
             replication=ReplicationConfig(LAG_MS_MAX, FetchLimits(*self.trio.fetch_bytes, 500, 100)),
         )
-        self.core = LogstoreCore(config, [directory], ours, CODECS, lambda prefix: f"{prefix}-member")
+        self.core = LogstoreCore(config, [directory], ours, CODECS, lambda prefix: f"{prefix}-member", lambda: 0)
         self.core._settings.topic_config = lambda overrides: self.trio.topic_config
         self.core.on_registered(self.broker_epoch)
         self.core.on_exchange(EXCHANGE, ExchangeRequest(Hello(CLUSTER_ID, "test")))

@@ -27,7 +27,12 @@ def host() -> Host:
     host = Host(directories=2)
     host.log_directories[0].error = DiskError(DiskErrorKind.IO, "open", "/data0")
     host.core = LogstoreCore(
-        LogstoreConfig(NODE_ID, CLUSTER_ID), host.log_directories, [], CODECS, lambda prefix: f"{prefix}-member"
+        LogstoreConfig(NODE_ID, CLUSTER_ID),
+        host.log_directories,
+        [],
+        CODECS,
+        lambda prefix: f"{prefix}-member",
+        lambda: 0,
     )
     host.core.on_registered(BROKER_EPOCH)
     host.greet(EXCHANGE)

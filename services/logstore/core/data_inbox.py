@@ -14,12 +14,14 @@ from barnabas.channel.messages import (
     StateQuery,
     WatchRequest,
 )
+from barnabas.channel.timing import Timed
 from services.logstore.core.appends import Appends
 from services.logstore.core.conversations import Conversations
 from services.logstore.core.coordinator.group_watches import GroupWatches
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.queries import Queries
 from services.logstore.core.reads import Reads
+from services.logstore.core.request_times import FETCH, LIST_OFFSETS, PRODUCE, TimedRequest
 from services.logstore.core.streams import ExchangeStream, PendingRead, ReadStream, WatchStream
 from services.logstore.core.watches import Watches
 
@@ -52,6 +54,10 @@ class DataInbox:
         self._watches = watches
         self._group_watches = group_watches
         self._waiting: deque[tuple[ExchangeStream, Append | OffsetQuery | StateQuery] | PendingRead] = deque()
+        self._taken = 0
+        """As many requests have been begun so far."""
+        self._timed: deque[tuple[int, TimedRequest]] = deque()
+        """Those that wait, in order: each with how many will have been begun before it."""
         self._streams: dict[int, ExchangeStream | ReadStream | WatchStream] = {}
         self.refuses_appends = False
         """The logstore is stopping."""
@@ -64,6 +70,17 @@ class DataInbox:
 
     def step(self, wall_ms: int) -> None:
         """Work off what waits, within the step's bounds."""
+        inbox = self._waiting
+        if not inbox:
+            return
+        waiting = len(inbox)
+        began_us = self._outbox.times.read_us() if self._timed else 0
+        self._work_off(wall_ms)
+        self._taken += waiting - len(inbox)
+        while self._timed and self._timed[0][0] < self._taken:
+            self._timed.popleft()[1].begun_us = began_us
+
+    def _work_off(self, wall_ms: int) -> None:
         requests_left, bytes_left = self._config.step_requests_max, self._config.step_bytes_max
         inbox = self._waiting
         while inbox and requests_left > 0 and bytes_left > 0:
@@ -110,12 +127,40 @@ class DataInbox:
         byte_count = sum([len(append.records) for append in appends])
         if not self._conversations.admit(stream, self._credits, request_count, byte_count):
             return
+        if request.timed:
+            self._time_exchange(stream, request)
         if self.refuses_appends:
             self._appends.refuse_all(stream, appends)
         else:
             self._waiting.extend([(stream, append) for append in appends])
         self._waiting.extend([(stream, query) for query in request.offset_queries])
         self._waiting.extend([(stream, query) for query in request.state_queries])
+
+    def _time_exchange(self, stream: ExchangeStream, request: ExchangeRequest) -> None:
+        """Note which of the requests are timed, before they are put into the line."""
+        request_ids = [] if self.refuses_appends else [append.request_id for append in request.appends]
+        names = dict.fromkeys((each.request_id for each in request.offset_queries), LIST_OFFSETS)
+        request_ids += [*names, *(query.request_id for query in request.state_queries)]
+        self._time(stream, request.timed, request_ids, names, PRODUCE)
+
+    def _time(
+        self,
+        stream: ExchangeStream | ReadStream,
+        timed: list[Timed],
+        request_ids: list[int],
+        names: dict[int, str],
+        name: str,
+    ) -> None:
+        """`request_ids` are about to be put into the line; `name` of those that are not in `names`."""
+        now_us = self._outbox.times.read_us()
+        asked = {each.request_id: each for each in timed}
+        first = self._taken + len(self._waiting)
+        for place, request_id in enumerate(request_ids, first):
+            each = asked.get(request_id)
+            if each is not None:
+                request = TimedRequest(each, names.get(request_id, name), now_us)
+                stream.timed[request_id] = request
+                self._timed.append((place, request))
 
     def on_read(self, stream_id: int, request: ReadRequest) -> None:
         stream = self._streams.get(stream_id)
@@ -133,6 +178,8 @@ class DataInbox:
         for request_id in request.cancels:
             self._reads.cancel(stream, request_id)
         if request.reads and self._conversations.admit(stream, self._credits, len(request.reads), 0):
+            if request.timed:
+                self._time(stream, request.timed, [read.request_id for read in request.reads], {}, FETCH)
             self._waiting.extend([self._reads.accept(stream, read) for read in request.reads])
 
     def on_watch(self, stream_id: int, request: WatchRequest) -> None:

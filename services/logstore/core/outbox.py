@@ -11,6 +11,7 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
 from services.logstore.core.replication.outbox import ReplicationOutgoing
+from services.logstore.core.request_times import RequestTimes, TimedRequest
 from services.logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.streams import ExchangeStream, ReadStream, WatchStream
@@ -58,10 +59,12 @@ class Outbox:
         "_reads",
         "_room",
         "_watches",
+        "times",
     )
 
-    def __init__(self, credit_pool: CreditPool) -> None:
+    def __init__(self, credit_pool: CreditPool, times: RequestTimes) -> None:
         self._credits = credit_pool
+        self.times = times
         self._effects: list[StorageEffect] = []
         self._exchanges: list[ExchangeStream] = []
         self._reads: list[ReadStream] = []
@@ -148,6 +151,8 @@ class Outbox:
             stream.requests_handled = stream.bytes_handled = 0
             if response.credit is None:
                 response.credit = self._credits.grants_due(stream.stream_id)
+            if stream.timed:
+                self._tell_times(stream.timed, response)
             outgoing.exchanges.append((stream.stream_id, response))
         for reader in self._reads:
             reply, reader.response = reader.response, None
@@ -160,6 +165,10 @@ class Outbox:
         self._exchanges, self._reads, self._watches = [], [], []
         return outgoing
 
+    def _tell_times(self, timed: dict[int, TimedRequest], response: ExchangeResponse) -> None:
+        for answers in (response.append_results, response.offset_answers, response.state_answers):
+            response.times += self.times.answered(timed, [answer.request_id for answer in answers])
+
     def _take_reads(self, stream: ReadStream, response: ReadResponse, outgoing: Outgoing) -> None:
         results, stream.results = stream.results, []
         self._credits.handled(stream.stream_id, stream.requests_handled, 0)
@@ -168,12 +177,15 @@ class Outbox:
             response.credit = self._credits.grants_due(stream.stream_id)
         byte_count = 0
         for result in results:
+            times = self.times.answered(stream.timed, (result.request_id,)) if stream.timed else []
             for piece in split_read_result(result):
                 piece_bytes = _bytes_of(piece)
                 if byte_count and byte_count + piece_bytes > RESPONSE_BYTES_MAX:
                     outgoing.reads.append((stream.stream_id, response))
                     response, byte_count = ReadResponse(), 0
                 response.pieces.append(piece)
+                response.times += times
+                times = []
                 byte_count += piece_bytes
         outgoing.reads.append((stream.stream_id, response))
 

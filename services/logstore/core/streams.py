@@ -15,6 +15,7 @@ from barnabas.channel.messages import (
     WatchResponse,
 )
 from services.logstore.core.partition import Partition
+from services.logstore.core.request_times import TimedRequest
 
 
 @dataclass(slots=True, eq=False)
@@ -25,6 +26,8 @@ class ExchangeStream:
     response: ExchangeResponse | None = None
     requests_handled: int = 0
     bytes_handled: int = 0
+    timed: dict[int, TimedRequest] = field(default_factory=dict)
+    """Unanswered, by request id; likewise on the other streams."""
     greeted: bool = False
     closed: bool = False
 
@@ -39,6 +42,7 @@ class ReadStream:
     requests_handled: int = 0
     # By request id: what a cancel can still reach.
     unanswered: dict[int, PendingRead] = field(default_factory=dict)
+    timed: dict[int, TimedRequest] = field(default_factory=dict)
     greeted: bool = False
     closed: bool = False
 
@@ -61,6 +65,7 @@ class CoordinateStream:
     response: CoordinateResponse | None = None
     requests_handled: int = 0
     bytes_handled: int = 0
+    timed: dict[int, TimedRequest] = field(default_factory=dict)
     greeted: bool = False
     closed: bool = False
 

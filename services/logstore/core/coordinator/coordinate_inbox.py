@@ -62,7 +62,8 @@ class CoordinateInbox:
 
     def _time(self, stream: CoordinateStream, request: CoordinateRequest) -> None:
         now_us = self._times.read_us()
-        names = {each.request_id: api_name(each.api_key) for each in (*request.calls, *request.collects)}
+        names = {call.request_id: api_name(call.api_key) for call in request.calls}
+        names |= {collect.request_id: api_name(collect.api_key) for collect in request.collects}
         for each in request.timed:
             if each.request_id in names:
                 stream.timed[each.request_id] = TimedRequest(each, names[each.request_id], now_us)
