@@ -149,8 +149,8 @@ class LocalCluster:
         if kept:
             raise ClusterError(
                 f"{self.directory.logstore_path(kept[0])} has records, but {self.directory.etcd_path} with the "
-                "cluster's state is gone: `barnabas restore` a back-up of it, or `barnabas rebuild` it from the records; "
-                "or forget the data with `make clean`"
+                "cluster's state is gone: `barnabas restore` a back-up, or `barnabas rebuild` it from the records; or "
+                "forget the data with `make clean`"
             )
 
     def _check_ports(self, services: list[Service]) -> None:
