@@ -3,7 +3,8 @@
 The key is put if absent. One left behind by the process before is taken away first, but only where that process is
 certainly gone: it used the same log directory (which this process has locked), or none of its addresses answers any
 more, or they are this process's own by now. Otherwise its lease decides; while that is renewed, the id is taken.
-Call `start` only after every listener named in the registration is bound.
+Call `start` only after every listener named in the registration is bound. Nobody registers in a cluster whose state is
+of a newer version than this one knows, or is being restored.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from barnabas.cluster.keys import (
 )
 from barnabas.cluster.keys import Registration as Record
 from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, KeyValue, Put, Txn, absent, modified_at
+from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 
 _PROBE_S = 1.0
@@ -55,6 +57,7 @@ class Registration:
         on_renewed: Callable[[Lease], None] = lambda lease: None,
     ) -> None:
         self._etcd = etcd
+        self._keys = keys
         self._role = role
         self._member_id = member_id
         self._key = keys.registration(role, member_id)
@@ -68,7 +71,8 @@ class Registration:
         self.epoch = -1
 
     async def start(self) -> int:
-        """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken."""
+        """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken, VersionRefused."""
+        await check_cluster_version(self._etcd, self._keys)
         self._incarnation = self._new_incarnation()
         record = self._describe(self._incarnation)
         while True:
@@ -87,7 +91,9 @@ class Registration:
                 return epoch
 
     async def run(self) -> None:
-        """Keep the lease alive; register anew, as another incarnation, whenever it is lost. Raises IdentityTaken."""
+        """Keep the lease alive; register anew, as another incarnation, whenever it is lost. Raises IdentityTaken and
+        VersionRefused.
+        """
         while True:
             assert self.lease is not None, "start comes first"
             async with aclosing(self._etcd.renewals(self.lease)) as renewals:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role
 from barnabas.runtime.clock import wall_ms
+from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.metrics import MetricsEndpoint
@@ -114,7 +115,7 @@ def main() -> None:
     loaded.log_notices()
     try:
         asyncio.run(run(config))
-    except* (IdentityTaken, OSError) as refused:
+    except* (IdentityTaken, VersionRefused, OSError) as refused:
         sys.exit(f"barnabas-controller: {refused.exceptions[0]}")
 
 

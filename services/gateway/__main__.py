@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 
+from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.processes import run_until_signal
@@ -30,7 +31,7 @@ def main() -> None:
 
     try:
         run_until_signal(serve)
-    except* (IdentityTaken, OSError) as refused:
+    except* (IdentityTaken, VersionRefused, OSError) as refused:
         sys.exit(f"{PROGRAM}: {refused.exceptions[0]}")
 
 

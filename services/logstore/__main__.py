@@ -7,6 +7,7 @@ import gc
 import sys
 
 from barnabas.runtime.allocator import keep_large_buffers
+from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.processes import run_until_signal
@@ -33,7 +34,7 @@ def main() -> None:
 
     try:
         run_until_signal(serve)
-    except* (StartRefused, IdentityTaken, DirectoriesLost, OSError) as refused:
+    except* (StartRefused, IdentityTaken, VersionRefused, DirectoriesLost, OSError) as refused:
         sys.exit(f"{PROGRAM}: {refused.exceptions[0]}")
 
 

@@ -11,6 +11,7 @@ import uuid
 from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
+from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.membership import MembershipClient
@@ -104,7 +105,7 @@ def main() -> None:
     gc.set_threshold(10_000, 20, 1_000)
     try:
         asyncio.run(serve(config))
-    except* (IdentityTaken, OSError) as refused:
+    except* (IdentityTaken, VersionRefused, OSError) as refused:
         sys.exit(f"barnabas-purgatory: {refused.exceptions[0]}")
 
 

@@ -19,6 +19,7 @@ from barnabas.cluster.keys import ClusterRecord, Keys, LogstoreRegistration, Rol
 from barnabas.cluster.messages import ControlRequest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.compression import CODECS
 from barnabas.runtime.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
@@ -102,7 +103,9 @@ class LogstoreNode:
         self._health: Health | None = None
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Serve until `stopping` is set. Raises StartRefused, IdentityTaken, OSError and DirectoriesLost."""
+        """Serve until `stopping` is set. Raises StartRefused, IdentityTaken, VersionRefused, OSError and
+        DirectoriesLost.
+        """
         life = asyncio.ensure_future(self._live())
         stop = asyncio.ensure_future(stopping.wait())
         try:
@@ -125,6 +128,7 @@ class LogstoreNode:
         await self._health.set_service(IN_SYNC, False)
         add_reflection(self._server, *_SERVICES)
         await self._server.start()
+        await check_cluster_version(self._etcd, self._keys)
         cluster_id = await self._learn_cluster_id()
         loaded = await self._load(cluster_id)
         self._start_core(cluster_id, loaded)
