@@ -7,6 +7,11 @@ import click
 from barnabas import __version__
 from barnabas.cli.backup_commands import backup, inspect, rebuild, restore
 from barnabas.cli.cluster_commands import doctor, down, logs, status, up
+from barnabas.cli.config_commands import configs
+from barnabas.cli.event_commands import events, history
+from barnabas.cli.group_commands import groups
+from barnabas.cli.node_commands import balance, drain, drains, nodes, return_node
+from barnabas.cli.partition_commands import elect, partitions, reassign
 from barnabas.cli.record_commands import consume, produce
 from barnabas.cli.topic_commands import topics
 
@@ -20,7 +25,23 @@ def main() -> None:
     """
 
 
-for command in (up, down, status, topics, produce, consume, logs, doctor, backup, restore, rebuild, inspect):
+_OPERATING = (
+    nodes,
+    topics,
+    partitions,
+    groups,
+    configs,
+    reassign,
+    elect,
+    drain,
+    drains,
+    return_node,
+    balance,
+    events,
+    history,
+)
+
+for command in (*_OPERATING, up, down, status, produce, consume, logs, doctor, backup, restore, rebuild, inspect):
     main.add_command(command)
 
 if __name__ == "__main__":

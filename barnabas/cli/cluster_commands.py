@@ -12,7 +12,9 @@ from barnabas.cli import doctor as checks
 from barnabas.cli.etcd_binary import EtcdMissingError
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout, LayoutError, settle_layout
 from barnabas.cli.local_cluster import ClusterError, cluster_to_start, existing_cluster, sole_command
+from barnabas.cli.operating import address_option
 from barnabas.cli.processes import last_lines
+from barnabas.cli.remote_status import show_remote_status
 from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
 
 _FOLLOW_SECONDS = 0.2
@@ -78,9 +80,12 @@ def down(directory: ClusterDirectory) -> None:
 
 @click.command()
 @data_dir_option
+@address_option
 @click.option("--json", "as_json", is_flag=True, help="Everything, with every address, for programs.")
-def status(directory: ClusterDirectory, as_json: bool) -> None:
+def status(directory: ClusterDirectory, address: str | None, as_json: bool) -> None:
     """Say what runs and what does not; exit code 0 when all is well."""
+    if address:
+        raise SystemExit(show_remote_status(address, as_json))
     from barnabas.cli.status import State, inspect
 
     with clear_errors(LayoutError):

@@ -41,6 +41,14 @@ def bootstrap_of(directory: ClusterDirectory, bootstrap: str | None) -> tuple[st
     return host, int(port)
 
 
+def key_and_value(text: str) -> tuple[str, str]:
+    """Raises click's error for what is no KEY=VALUE."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text} is no KEY=VALUE")
+    return key, value
+
+
 @contextmanager
 def clear_errors(*expected: type[Exception]) -> Iterator[None]:
     """Turns expected errors into `error: …` on stderr and exit code 1."""

@@ -3,83 +3,116 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 import click
 
-from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
-from barnabas.cli.operations import OperationsClient, OperationsError
-from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
+from barnabas.cli.operating import ListingGroup, json_option, operating, plain, print_json, show
+from barnabas.cli.operations import OperationsClient
+from barnabas.cli.terminal import key_and_value, print_table
+from protos.controller.v1 import operations_pb2 as pb
 
 
-@click.group()
+@click.group(cls=ListingGroup)
 def topics() -> None:
     """List, create, describe, alter and delete topics."""
 
 
-def _operations(directory: ClusterDirectory) -> OperationsClient:
-    return OperationsClient(f"{HOST}:{directory.require_layout().controller_port}")
-
-
 @topics.command("list")
-@data_dir_option
-def list_topics(directory: ClusterDirectory) -> None:
+@click.option("--prefix", default="", help="Names that begin so.")
+@json_option
+@operating
+def list_topics(operations: OperationsClient, prefix: str, as_json: bool) -> None:
     """All topics."""
-    with clear_errors(OperationsError, LayoutError), _operations(directory) as operations:
-        rows = [
-            (topic.topic, topic.partitions, topic.replication_factor, topic.offline_partitions)
-            for topic in operations.list_topics()
-        ]
-    print_table(("TOPIC", "PARTITIONS", "REPLICATION FACTOR", "OFFLINE"), rows)
+    found: list[pb.TopicSummary] = []
+    request = pb.ListTopicsRequest(prefix=prefix)
+    while True:
+        answer = operations.ask(lambda stub: stub.ListTopics, request)
+        found += answer.topics
+        if not answer.next_page_token:
+            break
+        request.page_token = answer.next_page_token
+    header = ("TOPIC", "PARTITIONS", "REPLICATION FACTOR", "OFFLINE", "UNDER-REPLICATED", "UNDER MIN ISR")
+    show(found, as_json, header, _row, "there is no topic")
+
+
+def _row(topic: pb.TopicSummary) -> tuple[object, ...]:
+    return (
+        topic.topic,
+        topic.partitions,
+        topic.replication_factor,
+        topic.offline_partitions,
+        topic.under_replicated_partitions,
+        topic.under_min_isr_partitions,
+    )
 
 
 @topics.command()
-@data_dir_option
 @click.argument("topic")
 @click.option("--partitions", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--replication-factor", type=click.IntRange(1), default=1, show_default=True)
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be given several times.")
+@click.option("--dry-run", is_flag=True, help="Only say whether it could be.")
+@operating
 def create(
-    directory: ClusterDirectory, topic: str, partitions: int, replication_factor: int, configs: tuple[str, ...]
+    operations: OperationsClient,
+    topic: str,
+    partitions: int,
+    replication_factor: int,
+    configs: Sequence[str],
+    dry_run: bool,
 ) -> None:
     """Create TOPIC."""
-    pairs = dict(_pair(config) for config in configs)
-    with clear_errors(OperationsError, LayoutError), _operations(directory) as operations:
-        created = operations.create_topic(topic, partitions, replication_factor, pairs)
-    click.echo(f"created {topic} ({uuid.UUID(bytes=created.topic_id)})")
+    request = pb.CreateTopicRequest(
+        topic=topic,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        configs=dict(map(key_and_value, configs)),
+        validate_only=dry_run,
+    )
+    created = operations.ask(lambda stub: stub.CreateTopic, request)
+    if dry_run:
+        click.echo(f"{topic} could be created")
+    else:
+        click.echo(f"created {topic} ({uuid.UUID(bytes=created.topic_id)})")
 
 
 @topics.command()
-@data_dir_option
 @click.argument("topic")
 @click.option("--config", "configs", multiple=True, metavar="KEY=VALUE", help="May be given several times.")
 @click.option("--delete-config", "deleted", multiple=True, metavar="KEY", help="Back to the default; likewise.")
 @click.option("--partitions", type=click.IntRange(1), help="How many in all; partitions are never removed.")
+@operating
 def alter(
-    directory: ClusterDirectory, topic: str, configs: tuple[str, ...], deleted: tuple[str, ...], partitions: int | None
+    operations: OperationsClient,
+    topic: str,
+    configs: Sequence[str],
+    deleted: Sequence[str],
+    partitions: int | None,
 ) -> None:
     """Change configs of TOPIC, or give it more partitions."""
     if not (configs or deleted or partitions):
         raise click.UsageError("nothing to change: give --config, --delete-config or --partitions")
-    pairs = dict(_pair(config) for config in configs)
-    with clear_errors(OperationsError, LayoutError), _operations(directory) as operations:
-        operations.alter_topic(topic, pairs, deleted, partitions or 0)
+    request = pb.AlterTopicRequest(
+        topic=topic,
+        set_configs=dict(map(key_and_value, configs)),
+        delete_configs=deleted,
+        partitions=partitions or 0,
+    )
+    operations.ask(lambda stub: stub.AlterTopic, request)
     click.echo(f"altered {topic}")
 
 
-def _pair(config: str) -> tuple[str, str]:
-    key, equals, value = config.partition("=")
-    if not equals:
-        raise click.BadParameter(f"{config} is no KEY=VALUE")
-    return key, value
-
-
 @topics.command()
-@data_dir_option
 @click.argument("topic")
-def describe(directory: ClusterDirectory, topic: str) -> None:
+@json_option
+@operating
+def describe(operations: OperationsClient, topic: str, as_json: bool) -> None:
     """Leaders and replicas of TOPIC."""
-    with clear_errors(OperationsError, LayoutError), _operations(directory) as operations:
-        found = operations.describe_topic(topic).topic
+    found = operations.ask(lambda stub: stub.DescribeTopic, pb.DescribeTopicRequest(topic=topic)).topic
+    if as_json:
+        print_json(plain(found))
+        return
     click.echo(f"{found.topic}  id {uuid.UUID(bytes=found.topic_id)}")
     for key, value in sorted(found.configs.items()):
         click.echo(f"  {key}={value}")
@@ -97,10 +130,9 @@ def describe(directory: ClusterDirectory, topic: str) -> None:
 
 
 @topics.command()
-@data_dir_option
 @click.argument("topic")
-def delete(directory: ClusterDirectory, topic: str) -> None:
+@operating
+def delete(operations: OperationsClient, topic: str) -> None:
     """Delete TOPIC and its records."""
-    with clear_errors(OperationsError, LayoutError), _operations(directory) as operations:
-        operations.delete_topic(topic)
+    operations.ask(lambda stub: stub.DeleteTopic, pb.DeleteTopicRequest(topic=topic))
     click.echo(f"deleted {topic}")

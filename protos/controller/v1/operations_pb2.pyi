@@ -12,7 +12,8 @@ Statuses, with one line each that says what to do:
   INVALID_ARGUMENT     the request can't be meant so; in front of the message Kafka's error name, where there is one
   FAILED_PRECONDITION  the cluster is in no state for it (a drain that would break a minimum ISR), or not the active one
   DEADLINE_EXCEEDED    not done by the caller's deadline (30 s where it gives none); it may be done later
-  UNAVAILABLE          a logstore that had to be asked did not answer, and without it there is no answer
+  UNAVAILABLE          a logstore that had to be asked did not answer, and without it there is no answer; with the
+                       trailing metadata key "barnabas-refused", which is missing where the controller can't be reached
   OUT_OF_RANGE         events that are not kept any more
   RESOURCE_EXHAUSTED   a watcher that takes events more slowly than they come, or too many watchers
 

@@ -1,0 +1,82 @@
+"""`configs`: what is in force, where it comes from, and what brokers are given while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from barnabas.cli.operating import ListingGroup, json_option, operating, plain, print_json, show
+from barnabas.cli.operations import OperationsClient
+from barnabas.cli.terminal import key_and_value
+from protos.controller.v1 import operations_pb2 as pb
+
+_SOURCES = {
+    pb.TOPIC_CONFIG: "topic",
+    pb.DYNAMIC_BROKER_CONFIG: "broker, while it runs",
+    pb.DYNAMIC_DEFAULT_BROKER_CONFIG: "all brokers, while they run",
+    pb.STATIC_BROKER_CONFIG: "static",
+    pb.DEFAULT_CONFIG: "default",
+}
+
+
+@click.group(cls=ListingGroup)
+def configs() -> None:
+    """Configuration in force, of topics and of brokers."""
+
+
+@configs.command("list")
+@click.option("--topic", help="Of this topic.")
+@click.option("--broker", type=int, metavar="NODE", help="Of this logstore.")
+@click.option("--key", "keys", multiple=True, help="Only this one; may be given several times.")
+@click.option("--all", "everything", is_flag=True, help="Defaults too.")
+@json_option
+@operating
+def list_configs(
+    operations: OperationsClient,
+    topic: str | None,
+    broker: int | None,
+    keys: Sequence[str],
+    everything: bool,
+    as_json: bool,
+) -> None:
+    """What is in force, and where each value comes from."""
+    if (topic is None) == (broker is None):
+        raise click.UsageError("give --topic or --broker")
+    request = pb.DescribeConfigsRequest(topic=topic or "", broker=broker, keys=keys, only_set=not (everything or keys))
+    answer = operations.ask(lambda stub: stub.DescribeConfigs, request)
+    if as_json:
+        print_json(plain(answer))
+        return
+    show(answer.configs, False, ("KEY", "VALUE", "FROM", "INSTEAD OF"), _row, "everything is at its default: --all")
+
+
+def _row(entry: pb.ConfigEntry) -> tuple[object, ...]:
+    value = "(secret)" if entry.is_sensitive else "(unset)" if entry.is_null else entry.value
+    others = [f"{each.value} ({_SOURCES.get(each.source, '?')})" for each in entry.values[1:]]
+    return entry.name, value, _SOURCES.get(entry.source, "?"), ", ".join(others)
+
+
+@configs.command("alter")
+@click.option("--broker", type=int, metavar="NODE", help="Of this logstore.")
+@click.option("--all-brokers", is_flag=True, help="Of all that have no value of their own.")
+@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="May be given several times.")
+@click.option("--delete", "deleted", multiple=True, metavar="KEY", help="Back to what it was started with; likewise.")
+@operating
+def alter(
+    operations: OperationsClient,
+    broker: int | None,
+    all_brokers: bool,
+    given: Sequence[str],
+    deleted: Sequence[str],
+) -> None:
+    """Change what brokers are configured with while they run. (Topics: `barnabas topics alter`.)"""
+    if (broker is None) == (not all_brokers):
+        raise click.UsageError("give --broker NODE or --all-brokers")
+    if not (given or deleted):
+        raise click.UsageError("nothing to change: give --set or --delete")
+    request = pb.AlterBrokerConfigsRequest(
+        broker=broker, set_configs=dict(map(key_and_value, given)), delete_configs=deleted
+    )
+    operations.ask(lambda stub: stub.AlterBrokerConfigs, request)
+    click.echo("altered")

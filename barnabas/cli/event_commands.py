@@ -1,0 +1,126 @@
+"""`events`, `history`: what happens, and who was the controller when."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import grpc
+
+from barnabas.cli.operating import json_option, listed, moment, operating, plain, show
+from barnabas.cli.operations import OperationsClient, OperationsError
+from protos.controller.v1 import operations_pb2 as pb
+
+_AGAIN_SECONDS = 0.5
+# A controller that takes over needs some seconds.
+_AGAIN_SECONDS_MAX = 30.0
+_GO_ON = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.CANCELLED)
+
+
+@click.command()
+@click.option("--from-revision", type=click.IntRange(0), default=0, help="After this one.  [default: from now on]")
+@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@json_option
+@operating
+def events(operations: OperationsClient, from_revision: int, count: int | None, as_json: bool) -> None:
+    """What happens, as it happens, until Ctrl-C; a controller that takes over goes on with it.
+
+    With --json every event is a line.
+    """
+    revision, told = from_revision, 0
+    silent_since: float | None = None
+    while True:
+        try:
+            for response in operations.watch(revision):
+                silent_since = None
+                for event in response.events:
+                    click.echo(json.dumps(plain(event)) if as_json else line_of(event))
+                    told += 1
+                    if told == count:
+                        return
+                revision = response.revision
+        except OperationsError as error:
+            silent_since = silent_since or time.monotonic()
+            if error.status not in _GO_ON or not revision or time.monotonic() - silent_since > _AGAIN_SECONDS_MAX:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+
+
+def line_of(event: pb.Event) -> str:
+    kind = event.WhichOneof("what")
+    told = "something that this version has no words for"
+    if kind is not None:
+        told = _WORDS[kind](getattr(event, kind))
+    return f"{moment(event.time_ms)}  {event.revision:>8}  {told}"
+
+
+def _leader(each: pb.LeaderEvent) -> str:
+    after = f"is led by {each.leader}" if each.leader >= 0 else "has no leader"
+    before = each.leader_before if each.leader_before >= 0 else "nobody"
+    return f"{each.topic}-{each.partition} {after} in epoch {each.leader_epoch} (before: {before})"
+
+
+def _isr(verb: str) -> Callable[[Any], str]:
+    def words(each: pb.IsrEvent) -> str:
+        return f"{each.topic}-{each.partition} ISR {verb} from {listed(each.before)} to {listed(each.in_sync_replicas)}"
+
+    return words
+
+
+def _config(each: pb.ConfigEvent) -> str:
+    whose = f"topic {each.topic}" if each.topic else "all brokers" if each.broker < 0 else f"broker {each.broker}"
+    given = [f"{name}={value}" for name, value in sorted(each.set_configs.items())]
+    return f"configs of {whose}: {', '.join([*given, *(f'{name} deleted' for name in each.deleted_configs)])}"
+
+
+def _move(each: pb.ReassignmentEvent) -> str:
+    return f"{each.topic}-{each.partition} moves: + {listed(each.adding_replicas)}, - {listed(each.removing_replicas)}"
+
+
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "node_up": lambda each: f"{each.role} {each.id} is up",
+    "node_down": lambda each: f"{each.role} {each.id} is down",
+    "node_removed": lambda each: f"{each.role} {each.id} is forgotten",
+    "leader_changed": _leader,
+    "isr_shrunk": _isr("shrinks"),
+    "isr_expanded": _isr("expands"),
+    "topic_created": lambda each: f"topic {each.topic} is created with {each.partitions} partitions",
+    "topic_deleted": lambda each: f"topic {each.topic} is deleted",
+    "partitions_added": lambda each: f"topic {each.topic} has {each.partitions} partitions now",
+    "config_changed": _config,
+    "controller_changed": lambda each: (
+        f"{each.controller_id} is the controller in epoch {each.controller_epoch}"
+        if each.controller_id
+        else "there is no controller at the moment"
+    ),
+    "reassignment_begun": _move,
+    "reassignment_done": lambda each: f"{each.topic}-{each.partition} has its replicas: {listed(each.replicas)}",
+    "drain_begun": lambda each: f"logstore {each.node_id} is being drained",
+    "drain_ended": lambda each: f"logstore {each.node_id} is back in service",
+    "balance_changed": lambda each: f"the balance of leaders {'is paused' if each.paused else 'goes on'}",
+}
+
+
+@click.command()
+@json_option
+@operating
+def history(operations: OperationsClient, as_json: bool) -> None:
+    """Who was the controller when."""
+    request = pb.DescribeControllerHistoryRequest()
+    terms = operations.ask(lambda stub: stub.DescribeControllerHistory, request).terms
+    show(
+        terms,
+        as_json,
+        ("EPOCH", "CONTROLLER", "SINCE (UTC)", "UNTIL (UTC)", "ADDRESS"),
+        lambda term: (
+            term.controller_epoch,
+            term.controller_id,
+            moment(term.since_ms),
+            moment(term.until_ms) if term.until_ms else "now",
+            term.address,
+        ),
+        "nobody has been the controller",
+    )

@@ -1,0 +1,81 @@
+"""`groups`: who reads what, and how far behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from barnabas.cli.operating import ListingGroup, json_option, number, operating, plain, print_json, show, warn
+from barnabas.cli.operations import OperationsClient
+from barnabas.cli.terminal import print_table
+from protos.controller.v1 import operations_pb2 as pb
+
+
+@click.group(cls=ListingGroup)
+def groups() -> None:
+    """List and describe groups of consumers."""
+
+
+@groups.command("list")
+@click.option("--state", "states", multiple=True, help="Stable, Empty, …; may be given several times.")
+@json_option
+@operating
+def list_groups(operations: OperationsClient, states: Sequence[str], as_json: bool) -> None:
+    """All groups, and who coordinates each."""
+    found: list[pb.GroupSummary] = []
+    request = pb.ListGroupsRequest(states=states)
+    while True:
+        answer = operations.ask(lambda stub: stub.ListGroups, request)
+        found += answer.groups
+        if not answer.next_page_token:
+            break
+        request.page_token = answer.next_page_token
+    warn(answer.unanswered)
+    show(
+        found,
+        as_json,
+        ("GROUP", "STATE", "PROTOCOL", "COORDINATOR"),
+        lambda each: (each.group_id, each.state, each.protocol_type or "-", each.coordinator),
+        "there is no group",
+    )
+
+
+@groups.command()
+@click.argument("group")
+@json_option
+@operating
+def describe(operations: OperationsClient, group: str, as_json: bool) -> None:
+    """Members of GROUP, what each has committed, and how far that is behind."""
+    answer = operations.ask(lambda stub: stub.DescribeGroup, pb.DescribeGroupRequest(group_id=group))
+    warn(answer.unanswered)
+    if as_json:
+        print_json(plain(answer))
+        return
+    protocol = f", {answer.protocol}" if answer.protocol else ""
+    click.echo(
+        f"{answer.group_id}  {answer.state}{protocol}, coordinator {answer.coordinator}, "
+        f"members {len(answer.members)}, lag {answer.total_lag}"
+    )
+    clients = {member.member_id: f"{member.client_id} {member.client_host}" for member in answer.members}
+    if answer.offsets:
+        click.echo()
+        print_table(
+            ("PARTITION", "COMMITTED", "LOG END", "LAG", "MEMBER", "CLIENT"),
+            [_row(offset, clients) for offset in answer.offsets],
+        )
+    owners = {offset.member_id for offset in answer.offsets}
+    idle = [member for member in answer.members if member.member_id not in owners]
+    for member in idle:
+        click.echo(f"{member.member_id} ({clients[member.member_id]}) has no partition")
+
+
+def _row(offset: pb.GroupOffset, clients: dict[str, str]) -> tuple[object, ...]:
+    return (
+        f"{offset.topic}-{offset.partition}",
+        offset.committed_offset if offset.committed_offset >= 0 else "-",
+        number(offset.log_end_offset),
+        number(offset.lag) if offset.committed_offset >= 0 else "-",
+        offset.member_id or "-",
+        clients.get(offset.member_id, "-"),
+    )

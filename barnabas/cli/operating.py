@@ -1,0 +1,147 @@
+"""What the operators' commands share: which cluster they mean, and how they show what it says."""
+
+from __future__ import annotations
+
+import functools
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Concatenate, ParamSpec
+
+import click
+from google.protobuf.message import Message
+
+from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
+from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas.cli.terminal import clear_errors, data_dir_option, print_table
+
+P = ParamSpec("P")
+
+
+class ListingGroup(click.Group):
+    """`barnabas nodes` is `barnabas nodes list`: what is asked for most often needs no second word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def controller_address(directory: ClusterDirectory, address: str | None) -> str:
+    """Of the cluster that is meant. Raises LayoutError."""
+    if address:
+        return address
+    layout = directory.read_layout()
+    if layout is None:
+        raise LayoutError(
+            f"no cluster in {directory.path}: start one with `barnabas up`, "
+            "or name another's controller with --address HOST:PORT or BARNABAS_CONTROLLER"
+        )
+    return f"{HOST}:{layout.controller_port}"
+
+
+def address_option(command: Callable[P, None]) -> Callable[P, None]:
+    return click.option(
+        "--address",
+        metavar="HOST:PORT",
+        envvar="BARNABAS_CONTROLLER",
+        help="The controller of a cluster that is not here; several with commas.  [env var: BARNABAS_CONTROLLER]",
+    )(command)
+
+
+def operating(command: Callable[Concatenate[OperationsClient, P], None]) -> Callable[..., None]:
+    """A command that is given a client of the cluster that is meant, and the options to say which that is."""
+
+    @data_dir_option
+    @address_option
+    @click.option("--timeout", default=30.0, show_default=True, metavar="SECONDS", help="For each answer.")
+    @functools.wraps(command)
+    def run(
+        directory: ClusterDirectory, address: str | None, timeout: float, *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        with (
+            clear_errors(OperationsError, LayoutError),
+            OperationsClient(controller_address(directory, address), timeout) as operations,
+        ):
+            command(operations, *args, **kwargs)
+
+    return run
+
+
+def json_option(command: Callable[P, None]) -> Callable[P, None]:
+    return click.option("--json", "as_json", is_flag=True, help="For programs.")(command)
+
+
+def show(
+    found: Sequence[Message],
+    as_json: bool,
+    header: Sequence[str],
+    row: Callable[[Any], Sequence[object]],
+    nothing: str,
+) -> None:
+    """A table for people, a list for programs."""
+    if as_json:
+        print_json([plain(each) for each in found])
+    elif found:
+        print_table(header, [row(each) for each in found])
+    else:
+        click.echo(nothing)
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def plain(message: Message) -> dict[str, Any]:
+    """As JSON has it: all fields by their names in the .proto, numbers as numbers, ids as Kafka prints them."""
+    return {
+        field.name: _field(message, field)
+        for field in message.DESCRIPTOR.fields
+        if not field.has_presence or message.HasField(field.name)
+    }
+
+
+def _field(message: Message, field: Any) -> Any:
+    """`field`: its FieldDescriptor, of which there are two kinds by the implementation of protobuf."""
+    value = getattr(message, field.name)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return {key: value[key] for key in sorted(value)}
+    if field.is_repeated:
+        return [_value(each, field) for each in value]
+    return _value(value, field)
+
+
+def _value(value: Any, field: Any) -> Any:
+    if isinstance(value, Message):
+        return plain(value)
+    if isinstance(value, bytes):
+        return kafka_id(value)
+    if field.enum_type is not None:
+        found = field.enum_type.values_by_number.get(value)
+        return value if found is None else found.name
+    return value
+
+
+def kafka_id(topic_id: bytes) -> str:
+    """As `kafka-topics --describe` prints it."""
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def listed(node_ids: Iterable[int]) -> str:
+    return ",".join(map(str, node_ids)) or "-"
+
+
+def moment(wall_ms: int) -> str:
+    return f"{datetime.fromtimestamp(wall_ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%S}" if wall_ms else "-"
+
+
+def number(value: int) -> str:
+    """-1 is not known."""
+    return "?" if value < 0 else str(value)
+
+
+def warn(lines: Iterable[str]) -> None:
+    """What keeps an answer from being whole, where it disturbs no table and no JSON."""
+    for line in lines:
+        click.secho(f"incomplete: {line}", fg="yellow", err=True)

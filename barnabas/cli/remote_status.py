@@ -1,0 +1,36 @@
+"""Whether a cluster is healthy that does not run here, and if not, why: all from its controller."""
+
+from __future__ import annotations
+
+import click
+
+from barnabas.cli.node_commands import NODE_HEADER, node_row
+from barnabas.cli.operating import moment, plain, print_json
+from barnabas.cli.operations import OperationsClient, OperationsError
+from barnabas.cli.terminal import clear_errors, print_table
+
+_ANSWER_SECONDS_MAX = 10.0
+
+
+def show_remote_status(address: str, as_json: bool) -> int:
+    """The exit code: 0 when all is well."""
+    with clear_errors(OperationsError), OperationsClient(address, _ANSWER_SECONDS_MAX) as operations:
+        found = operations.describe_cluster()
+    if as_json:
+        print_json({"healthy": not found.problems, "ops": address, **plain(found)})
+        return 1 if found.problems else 0
+    print_table(NODE_HEADER, [node_row(node) for node in found.nodes])
+    click.echo()
+    for problem in found.problems:
+        click.secho(problem, fg="red")
+    drained = [node.id for node in found.nodes if node.drained]
+    if drained:
+        click.secho(f"drained: logstore {', '.join(drained)}", fg="yellow")
+    if found.balance.paused:
+        click.secho(f"the balance of leaders is paused since {moment(found.balance.paused_since_ms)} UTC", fg="yellow")
+    if found.reassigning_partitions:
+        click.echo(f"{found.reassigning_partitions} partitions move")
+    if not found.problems:
+        line = f"healthy: controller {found.controller_id}, topics {found.topics}, partitions {found.partitions}"
+        click.secho(line, fg="green")
+    return 1 if found.problems else 0
