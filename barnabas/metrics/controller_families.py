@@ -37,7 +37,7 @@ CONTROLLER_EPOCH = Family("barnabas_controller_epoch", Kind.GAUGE, "The epoch of
 UNREADABLE_KEYS = Family("barnabas_controller_unreadable_keys", Kind.GAUGE, "Keys in etcd that nobody can read.")
 
 LEADER_ELECTIONS = Family(
-    "kafka_controller_controllerstats_leaderelectionrateandtimems_count",
+    "kafka_controller_controllerstats_leaderelectionrateandtimems",
     Kind.COUNTER,
     "Partitions that have got another leader, or one at all.",
 )

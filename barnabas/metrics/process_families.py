@@ -13,6 +13,13 @@ SILENT_PROCESSES = Family(
     "stand as they last were.",
 )
 
+LOOP_LATENESS = Family(
+    "barnabas_loop_lateness_ms",
+    Kind.HISTOGRAM,
+    "How late the event loop of a process comes to what is due, asked ten times a second: busy, or the process stood "
+    "still.",
+    ("process",),
+)
 CPU_SECONDS = Family("process_cpu_seconds", Kind.COUNTER, "User and system time of a process.", ("process",))
 RESIDENT_BYTES = Family("process_resident_memory_bytes", Kind.GAUGE, "Memory of a process, in RAM.", ("process",))
 OPEN_FDS = Family("process_open_fds", Kind.GAUGE, "Open file descriptors of a process.", ("process",))

@@ -38,7 +38,10 @@ def unpack(data: bytes) -> list[Sample]:
 
 
 def _packed(value: float | Histogram) -> float | _Histogram:
-    return _Histogram(value.bounds, value.unit, value.counts, value.sum) if isinstance(value, Histogram) else value
+    """What is true counts as one."""
+    if isinstance(value, Histogram):
+        return _Histogram(value.bounds, value.unit, value.counts, value.sum)
+    return float(value)
 
 
 def _unpacked(value: float | _Histogram) -> float | Histogram:

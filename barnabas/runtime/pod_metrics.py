@@ -23,12 +23,16 @@ class PodMetrics:
     def __init__(self, role: str, member_id: str, measured: Sequence[Measured]) -> None:
         """`measured`: the parts of this process."""
         self._build_info = Sample(BUILD_INFO, (__version__, role, member_id), 1.0)
-        self._measured = measured
+        self._measured = list(measured)
         self._totals = PodTotals()
         self._askable: dict[int, Callable[[], None]] = {}
         self._awaited: set[int] = set()
         self._all_answered: asyncio.Event | None = None
         self._silences = 0
+
+    def measure(self, *parts: Measured) -> None:
+        """More parts of this process."""
+        self._measured += parts
 
     def add(self, process: int, ask: Callable[[], None]) -> None:
         """Another process of the pod: `ask` tells it to answer by `heard`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import resource
@@ -10,23 +11,54 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from barnabas.metrics.family import Sample
+from barnabas.metrics.family import Measured, Sample
+from barnabas.metrics.histogram import Histogram
 from barnabas.metrics.process_families import (
     CPU_SECONDS,
     GC_COLLECTIONS,
     GC_SECONDS,
+    LOOP_LATENESS,
     MAX_FDS,
     OPEN_FDS,
     RESIDENT_BYTES,
     START_TIME_SECONDS,
 )
+from barnabas.runtime.stream_meter import STREAMS
 
 _PAGE_BYTES: Final = resource.getpagesize()
+_LOOK_EVERY_S: Final = 0.1
 _OWN: Final = Path("/proc/self")
 
 
+class LoopMeter:
+    """How late this event loop is. Besides what it takes to do its work that is time in which the process was not run:
+    stopped, swapped out, or out of its share of the CPU.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._lateness = Histogram()
+        self._due_s = self._loop.time() + _LOOK_EVERY_S
+        self._loop.call_at(self._due_s, self._look)
+
+    def _look(self) -> None:
+        now_s = self._loop.time()
+        self._lateness.add(max(0, int((now_s - self._due_s) * 1_000_000)))
+        self._due_s = now_s + _LOOK_EVERY_S
+        self._loop.call_at(self._due_s, self._look)
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(LOOP_LATENESS, (self._name,), self._lateness)
+
+
+def measures_of_process(name: str) -> list[Measured]:
+    """What every process tells of itself; call it once, on its event loop. `name` says which one of its pod it is."""
+    return [ProcessMeter(name), LoopMeter(name), STREAMS]
+
+
 class ProcessMeter:
-    """Of this process; `name` says which one of its pod it is."""
+    """What this process costs."""
 
     def __init__(self, name: str) -> None:
         self._name = name

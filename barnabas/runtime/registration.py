@@ -10,7 +10,7 @@ of a newer version than this one knows, or is being restored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
 from barnabas.cluster.keys import (
@@ -22,7 +22,10 @@ from barnabas.cluster.keys import (
     registration_addresses,
 )
 from barnabas.cluster.keys import Registration as Record
+from barnabas.metrics.etcd_families import LEASE_AGE, LEASE_TTL, REGISTRATIONS
+from barnabas.metrics.family import Sample
 from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, KeyValue, Put, Txn, absent, modified_at
+from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
 
@@ -69,6 +72,14 @@ class Registration:
         self._incarnation = ""
         self.lease: Lease | None = None
         self.epoch = -1
+        self._registrations = 0
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(REGISTRATIONS, (), self._registrations)
+        if self.lease is not None:
+            renewed_ms = self.lease.deadline_ms - self.lease.ttl_ms
+            yield Sample(LEASE_AGE, (), monotonic_ms() - renewed_ms)
+            yield Sample(LEASE_TTL, (), self.lease.ttl_ms)
 
     async def start(self) -> int:
         """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken, VersionRefused."""
@@ -86,6 +97,7 @@ class Registration:
                 continue
             if epoch is not None:
                 self.epoch = epoch
+                self._registrations += 1
                 self._on_registered(epoch)
                 self._on_renewed(self.lease)
                 return epoch

@@ -23,6 +23,7 @@ import grpc.aio
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.rpc import Options, create_channel
+from barnabas.runtime.stream_meter import STREAMS
 
 HEARTBEAT_MS: Final = 500
 SILENCE_MS_MAX: Final = 3000
@@ -281,6 +282,7 @@ class StreamLink:
         while True:
             self._up_since = 0.0
             reason = await self._converse()
+            (STREAMS.lost if self._up_since else STREAMS.failed)[self.method] += 1
             log = _log.info if self._up_since else _log.debug
             log("link down", address=self.address, method=self.method, reason=reason)
             # A peer that accepts and drops at once is not asked more often than one that refuses.
@@ -313,6 +315,7 @@ class StreamLink:
             return
         self._up = True
         self._up_since = asyncio.get_running_loop().time()
+        STREAMS.opened[self.method] += 1
         self._on_up(data)
 
     def _call_down(self, reason: str) -> None:

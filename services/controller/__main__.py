@@ -17,7 +17,7 @@ from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.metrics import MetricsEndpoint
 from barnabas.runtime.metrics_listener import bind_metrics, told_address
 from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import ProcessMeter
+from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from services.controller.core.controller import Controller
@@ -73,8 +73,8 @@ async def run(config: ControllerConfig) -> None:
     operations.add_operations(server, driver)
     add_reflection(server, membership.SERVICE, operations.SERVICE)
     await server.start()
+    metrics = PodMetrics("controller", config.controller_id, [*measures_of_process("controller"), *driver.measured])
     if metrics_socket is not None:
-        metrics = PodMetrics("controller", config.controller_id, [ProcessMeter("controller"), *driver.measured])
         MetricsEndpoint(metrics_socket, metrics.collect).start()
     registration = Registration(
         etcd,
@@ -86,6 +86,7 @@ async def run(config: ControllerConfig) -> None:
         ttl_ms=config.lease_ttl_ms,
         on_renewed=driver.on_lease,
     )
+    metrics.measure(registration, etcd.meter)
     get_logger("controller").info("listening", address=config.listeners)
     try:
         async with asyncio.TaskGroup() as tasks:

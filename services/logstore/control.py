@@ -23,7 +23,7 @@ from barnabas.cluster.messages import ControlRequest, ControlResponse
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.metrics import MetricsEndpoint
 from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import ProcessMeter
+from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.processes import parent_socket
 from barnabas.runtime.processes_messages import MessageSocket
 from barnabas.runtime.protobuf import from_proto, to_proto
@@ -112,7 +112,7 @@ class ControlListener:
     def _serve_metrics(self, node_id: str, bound: socket.socket) -> None:
         parent = self._parent
         assert parent is not None
-        self._metrics = PodMetrics("logstore", node_id, [ProcessMeter("control")])
+        self._metrics = PodMetrics("logstore", node_id, measures_of_process("control"))
         self._metrics.add(DATA_PROCESS, lambda: parent.send(METRICS))
         MetricsEndpoint(bound, self._metrics.collect).start()
 

@@ -18,7 +18,7 @@ from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics import MetricsEndpoint
 from barnabas.runtime.metrics_listener import bind_metrics, told_address
 from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import ProcessMeter
+from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from barnabas.runtime.streams import register_stream
@@ -61,7 +61,8 @@ async def serve(config: PurgatoryConfig) -> None:
         ttl_ms=config.lease_ttl_ms,
     )
 
-    metrics = PodMetrics("purgatory", config.pod_id, [ProcessMeter("purgatory"), *pod.measured])
+    metrics = PodMetrics("purgatory", config.pod_id, [*measures_of_process("purgatory"), *pod.measured])
+    metrics.measure(registration, etcd.meter)
     endpoint = MetricsEndpoint(metrics_socket, metrics.collect) if metrics_socket is not None else None
 
     def apply(update: UpdateMetadata) -> None:

@@ -13,6 +13,7 @@ from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, KeyValue, Snapshot
 from barnabas.runtime.etcd import values
 from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints, EtcdUnavailable, TlsFiles
 from barnabas.runtime.etcd.lease import Lease, renewals
+from barnabas.runtime.etcd.meter import EtcdMeter
 from barnabas.runtime.etcd.watch import follow
 from protos.etcd.v1 import rpc_pb2 as pb
 
@@ -45,6 +46,7 @@ class EtcdClient:
         self._endpoints = Endpoints(endpoints, tls)
         self._now_ms = now_ms
         self._timeout_s = request_timeout_ms / 1000
+        self.meter = EtcdMeter()
 
     async def close(self) -> None:
         await self._endpoints.close()
@@ -53,7 +55,7 @@ class EtcdClient:
         """One key, linearizable. Raises EtcdUnavailable."""
         request = pb.RangeRequest(key=key.encode())
         response = await self._retried(
-            lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
+            "range", lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
         )
         return values.key_values(response.kvs)[0] if response.kvs else None
 
@@ -61,7 +63,7 @@ class EtcdClient:
         """Every key that begins with `prefix`, linearizable, at one revision. Raises EtcdUnavailable."""
         request = pb.RangeRequest(key=prefix.encode(), range_end=prefix_end(prefix).encode())
         response = await self._retried(
-            lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
+            "range", lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
         )
         return Snapshot(response.header.revision, values.key_values(response.kvs))
 
@@ -69,7 +71,8 @@ class EtcdClient:
         """One attempt. Raises AmbiguousResult when its answer was lost, EtcdRefused when it certainly did nothing."""
         connection = self._endpoints.current()
         try:
-            return values.txn_result(await connection.kv.Txn(values.txn_request(txn), timeout=self._timeout_s))
+            call = connection.kv.Txn(values.txn_request(txn), timeout=self._timeout_s)
+            return values.txn_result(await self.meter.time("txn", call))
         except grpc.aio.AioRpcError as error:
             if error.code() not in _AMBIGUOUS:
                 raise EtcdRefused(error.details()) from error
@@ -86,7 +89,7 @@ class EtcdClient:
             sent_at_ms = self._now_ms()
             return connection.lease.LeaseGrant(request, timeout=self._timeout_s)
 
-        response = await self._retried(attempt, timeout_ms)
+        response = await self._retried("lease_grant", attempt, timeout_ms)
         return Lease(response.ID, response.TTL * 1000, sent_at_ms)
 
     def renewals(self, lease: Lease) -> AsyncGenerator[None, None]:
@@ -98,7 +101,9 @@ class EtcdClient:
         request = pb.LeaseRevokeRequest(ID=lease_id)
         try:
             await self._retried(
-                lambda connection: connection.lease.LeaseRevoke(request, timeout=self._timeout_s), timeout_ms
+                "lease_revoke",
+                lambda connection: connection.lease.LeaseRevoke(request, timeout=self._timeout_s),
+                timeout_ms,
             )
         except EtcdRefused as refused:
             if not isinstance(refused.__cause__, grpc.aio.AioRpcError) or (
@@ -110,25 +115,31 @@ class EtcdClient:
         """What remains of a lease, to the second; negative when it is gone. Raises EtcdUnavailable."""
         request = pb.LeaseTimeToLiveRequest(ID=lease_id)
         response = await self._retried(
-            lambda connection: connection.lease.LeaseTimeToLive(request, timeout=self._timeout_s), timeout_ms
+            "lease_time_to_live",
+            lambda connection: connection.lease.LeaseTimeToLive(request, timeout=self._timeout_s),
+            timeout_ms,
         )
         return response.TTL * 1000
 
     async def compact(self, revision: int, timeout_ms: int = 10_000) -> None:
         """Forget the history before `revision`; the newest values stay. EtcdRefused when that is done already."""
         request = pb.CompactionRequest(revision=revision)
-        await self._retried(lambda connection: connection.kv.Compact(request, timeout=self._timeout_s), timeout_ms)
+        await self._retried(
+            "compact", lambda connection: connection.kv.Compact(request, timeout=self._timeout_s), timeout_ms
+        )
 
     async def version(self, timeout_ms: int = 3000) -> str:
         """The server's version: proof that a member answers and has a leader. Raises EtcdUnavailable."""
         response = await self._retried(
-            lambda connection: connection.maintenance.Status(pb.StatusRequest(), timeout=self._timeout_s), timeout_ms
+            "status",
+            lambda connection: connection.maintenance.Status(pb.StatusRequest(), timeout=self._timeout_s),
+            timeout_ms,
         )
         return response.version
 
     def watch(self, prefix: str) -> AsyncGenerator[Snapshot | WatchBatch, None]:
         """Follow every key that begins with `prefix`, through outages and compactions (see `watch.follow`)."""
-        return follow(self._endpoints, prefix, lambda: self._get_prefix_persistently(prefix))
+        return follow(self._endpoints, prefix, lambda: self._get_prefix_persistently(prefix), self.meter)
 
     async def _get_prefix_persistently(self, prefix: str) -> Snapshot:
         while True:
@@ -137,7 +148,9 @@ class EtcdClient:
             except EtcdUnavailable:
                 continue
 
-    async def _retried(self, attempt: Callable[[Connection], Awaitable[Answer]], timeout_ms: int) -> Answer:
+    async def _retried(
+        self, operation: str, attempt: Callable[[Connection], Awaitable[Answer]], timeout_ms: int
+    ) -> Answer:
         """Repeat what is harmless to repeat, on one member after the other."""
         backoff = Backoff()
         try:
@@ -145,7 +158,7 @@ class EtcdClient:
                 while True:
                     connection = self._endpoints.current()
                     try:
-                        return await attempt(connection)
+                        return await self.meter.time(operation, attempt(connection))
                     except grpc.aio.AioRpcError as error:
                         if error.code() not in _AMBIGUOUS:
                             raise EtcdRefused(error.details()) from error

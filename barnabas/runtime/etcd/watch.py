@@ -11,6 +11,7 @@ import grpc.aio
 from barnabas.ports.etcd import Snapshot, WatchBatch, prefix_end
 from barnabas.runtime.etcd import values
 from barnabas.runtime.etcd.connection import Backoff, Connection, Endpoints
+from barnabas.runtime.etcd.meter import EtcdMeter
 from protos.etcd.v1 import rpc_pb2 as pb
 
 # A member without a leader ends the watch instead of staying silent.
@@ -18,7 +19,7 @@ _REQUIRE_LEADER = (("hasleader", "true"),)
 
 
 async def follow(
-    endpoints: Endpoints, prefix: str, read_all: Callable[[], Awaitable[Snapshot]]
+    endpoints: Endpoints, prefix: str, read_all: Callable[[], Awaitable[Snapshot]], meter: EtcdMeter
 ) -> AsyncGenerator[Snapshot | WatchBatch, None]:
     """A Snapshot, then a WatchBatch per answer of etcd's, resumed at the last revision + 1 whenever a connection fails.
 
@@ -43,11 +44,13 @@ async def follow(
                             break
                         if response.events:
                             events = tuple(values.watch_event(event) for event in response.events)
+                            meter.watch_events += len(events)
                             revision = events[-1].key_value.mod_revision
                             yield WatchBatch(revision, events)
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 # The last is a write to a call that has ended already.
                 endpoints.leave(connection)
+            meter.watch_restarts += 1
             await backoff.wait()
 
 

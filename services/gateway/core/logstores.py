@@ -18,6 +18,7 @@ from barnabas.channel.assembly import ReadAssembler
 from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import ExchangeRequest, ReadRequest
 from barnabas.channel.timing import Times
+from barnabas.metrics.histogram import Histogram
 from services.gateway.core.request_timing import timed_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ GATHER_MS: Final = 2
 
 class Logstore:
     __slots__ = (
+        "answer_times",
         "appends_in_flight",
         "assembler",
         "exchange",
@@ -69,6 +71,8 @@ class Logstore:
         self.leaving_exchange: list[RequestTiming] = []
         """Timed requests in `exchange`, once for each part; likewise the next, in `read`."""
         self.leaving_read: list[RequestTiming] = []
+        self.answer_times = Histogram()
+        """Of timed requests on the exchange."""
         self.appends_in_flight: dict[int, PendingAppend] = {}
         self.queries_in_flight: dict[int, PendingQuery] = {}
         self.waiting_orders: deque[AppendOrder] = deque()

@@ -51,6 +51,7 @@ from services.gateway.core.fetch_sessions import FetchSessions
 from services.gateway.core.group_routing import GroupRouting
 from services.gateway.core.journal import Journal
 from services.gateway.core.logstores import Logstores
+from services.gateway.core.logstores_meter import LogstoresMeter
 from services.gateway.core.memory import FetchMemory, RequestMemory
 from services.gateway.core.parking import ParkingRoom
 from services.gateway.core.producer_ids import ProducerIds
@@ -105,7 +106,7 @@ class Processor:
         self.administration = AdministrationRoom(self)
         self.producer_ids = ProducerIds(self)
         self.conversions = ConversionRoom(self)
-        self.measured: list[Measured] = [self.metrics]
+        self.measured: list[Measured] = [self.metrics, LogstoresMeter(self.logstores)]
         """The rooms that have something to report; the host asks them at a scrape."""
 
     # --- connections ---
@@ -172,7 +173,8 @@ class Processor:
     def exchange_response(self, node_id: int, response: ExchangeResponse, now_ms: int) -> None:
         self.now_ms = now_ms
         logstore = self.logstores.ensure(node_id)
-        noted = note_times(logstore.asked_on_exchange(response.times)) if response.times else ()
+        times = response.times
+        noted = note_times(logstore.asked_on_exchange(times), logstore.answer_times) if times else ()
         answered = self.appends.answered
         for result in response.append_results:
             answered(logstore, result)
@@ -271,7 +273,7 @@ class Processor:
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
-        if self.clients.has_more():
+        if self.clients.has_more() or self.journal.lines:
             return self.now_ms
         deadlines_ms = [
             self.deadlines.next_deadline_ms(),

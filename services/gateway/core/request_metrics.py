@@ -26,7 +26,7 @@ from barnabas.wire.messages import Response
 from barnabas.wire.primitives import Buffer
 from services.gateway.core.effects import LogLevel
 from services.gateway.core.handlers import HANDLERS, Handler
-from services.gateway.core.request_timing import Hop, RequestTiming, Trace
+from services.gateway.core.request_timing import HOP_NAMES, Hop, RequestTiming, Trace
 from services.gateway.core.response_errors import error_codes, error_codes_of_body, error_name
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 TIMED_EVERY: Final = 32
 
-_OTHER_THAN_LOCAL: Final = (Hop.REQUEST_QUEUE, Hop.PURGATORY, Hop.RESPONSE_QUEUE, Hop.RESPONSE_SEND)
 _TIMES_OF_HOPS: Final = (
     (families.REQUEST_QUEUE_TIME_MS, Hop.REQUEST_QUEUE),
     (families.REMOTE_TIME_MS, Hop.PURGATORY),
@@ -54,21 +53,20 @@ class ApiTimes:
     def __init__(self) -> None:
         self.total = Histogram()
         self.local = Histogram()
-        self.hops = [Histogram() for _ in Hop]
+        self.hops = [Histogram() for _ in HOP_NAMES]
         """By hop, without zeros."""
         self.request_bytes = Histogram(BYTE_BOUNDS, unit=1)
 
     def add(self, hops_us: list[int], total_us: int) -> None:
-        local_us = total_us
-        for hop, hop_us in enumerate(hops_us):
+        for histogram, hop_us in zip(self.hops, hops_us, strict=True):
             if hop_us:
-                self.hops[hop].add(hop_us)
-                if hop in _OTHER_THAN_LOCAL:
-                    local_us -= hop_us
-        self.local.add(local_us)
+                histogram.add(hop_us)
+        others_us = hops_us[Hop.REQUEST_QUEUE] + hops_us[Hop.PURGATORY]
+        others_us += hops_us[Hop.RESPONSE_QUEUE] + hops_us[Hop.RESPONSE_SEND]
+        self.local.add(total_us - others_us)
         self.total.add(total_us)
 
-    def hop(self, hop: Hop) -> Histogram:
+    def hop(self, hop: int) -> Histogram:
         """With the zeros."""
         return _with_zeros(self.hops[hop], self.total.count)
 
@@ -181,6 +179,7 @@ class RequestMetrics:
         """Its answer is out, or it has none."""
         ended_us = timing.enter(Hop.RESPONSE_SEND)
         total_us = ended_us - timing.began_us
+        assert sum(timing.hops_us) == total_us, "some time went to no hop, or to two"
         self._forget(timing)
         timing.kind.api.times.add(timing.hops_us, total_us)
         slow_ms = self._processor.config.request_log_slow_ms
@@ -206,9 +205,9 @@ class RequestMetrics:
 
     def _tell_slow(self, timing: RequestTiming, total_us: int) -> None:
         fields: dict[str, str | int] = {"total_us": total_us}
-        for hop in Hop:
-            if timing.hops_us[hop]:
-                fields[f"{hop.name.lower()}_us"] = timing.hops_us[hop]
+        for name, hop_us in zip(HOP_NAMES, timing.hops_us, strict=True):
+            if hop_us:
+                fields[f"{name.replace('-', '_')}_us"] = hop_us
         slot = timing.slot
         trace_id = "" if timing.trace is None else timing.trace.trace_id.hex()
         context = slot.connection.context
@@ -268,8 +267,8 @@ def _times(api: ApiMetrics) -> Iterator[Sample]:
     yield sample(families.THROTTLE_TIME_MS, _with_zeros(Histogram(), times.total.count))
     for family, hop in _TIMES_OF_HOPS:
         yield sample(family, times.hop(hop))
-    for hop in Hop:
-        yield sample(families.HOP_MS, times.hop(hop), hop.label)
+    for hop, name in enumerate(HOP_NAMES):
+        yield sample(families.HOP_MS, times.hop(hop), name)
 
 
 def _with_zeros(histogram: Histogram, count: int) -> Histogram:
@@ -284,11 +283,13 @@ def kind_key(api_key: int, version: int) -> int:
     return api_key << 16 | version
 
 
-def note_times(asked: list[tuple[RequestTiming | None, Times]]) -> list[RequestTiming]:
-    """Those that an answer has come for, with what the logstore says of it."""
+def note_times(asked: list[tuple[RequestTiming | None, Times]], answer_times: Histogram) -> list[RequestTiming]:
+    """Those that an answer has come for, with what the logstore says of it; and how long the answers took."""
     noted = []
     for timing, times in asked:
         if timing is not None:
-            timing.answered(times.queue_us, times.work_us)
+            took_us = timing.answered(times.queue_us, times.work_us)
+            if took_us >= 0:
+                answer_times.add(took_us)
             noted.append(timing)
     return noted

@@ -11,6 +11,7 @@ from services.gateway.core.addresses import broker_port, node_of_port
 from services.gateway.core.admission import Admission, ConnectionQuota
 from services.gateway.core.config import AddressPolicy
 from services.gateway.shell.config import GatewayProperties
+from services.gateway.shell.connection_meter import ConnectionMeter
 from services.gateway.shell.processors import Processors
 
 _log = get_logger("gateway.acceptor")
@@ -37,6 +38,7 @@ class Acceptor:
         self._processors: Processors | None = None
         self._loop = asyncio.get_running_loop()
         self._is_reading = False
+        self.meter = ConnectionMeter()
         for name, host, port in properties.bound_listeners():
             bound = _listen(host, port, self._backlog)
             self.bound_ports[name] = bound.getsockname()[1]
@@ -71,7 +73,8 @@ class Acceptor:
         if not self._quota.is_full():
             self._read()
 
-    def connection_closed(self, address: str) -> None:
+    def connection_closed(self, listener: str, address: str) -> None:
+        self.meter.closed[listener] += 1
         self._quota.release(address)
         if self._processors is not None and not self._is_reading:
             self._read()
@@ -93,6 +96,7 @@ class Acceptor:
     def _pause(self) -> None:
         if self._is_reading:
             self._is_reading = False
+            self.meter.pauses += self._processors is not None
             for bound in self._sockets.values():
                 self._loop.remove_reader(bound)
 
@@ -124,8 +128,10 @@ class Acceptor:
         host, port = address[:2]
         if self._quota.admit(host) is Admission.TOO_MANY_FROM_ADDRESS:
             _log.warning("max.connections.per.ip is reached: connection closed", limit_key=host, peer=host)
+            self.meter.refused[listener] += 1
             accepted.close()
             return
+        self.meter.created[listener] += 1
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         own_port = accepted.getsockname()[1]
         node_id = node_of_port(self._policy, self.bound_ports[listener], own_port)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Iterator
 from typing import assert_never
 
 from barnabas.cluster.image import ClusterImage
@@ -19,7 +20,8 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     UpdateMetadata,
 )
-from barnabas.metrics.family import Measured
+from barnabas.metrics.connection_families import CONTROLLER_SILENCE
+from barnabas.metrics.family import Sample
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.config import Loaded
 from barnabas.runtime.logs import get_logger
@@ -27,7 +29,7 @@ from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics import MetricsEndpoint
 from barnabas.runtime.metrics_listener import bind_metrics, told_address
 from barnabas.runtime.pod_metrics import PodMetrics
-from barnabas.runtime.process_metrics import ProcessMeter
+from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
@@ -52,7 +54,7 @@ class Gateway:
         self._image = ClusterImage()
         self._acceptor = Acceptor(properties)
         self._metrics_socket = bind_metrics(properties.metrics_listeners)
-        self._metrics = PodMetrics("gateway", properties.gateway_id, [ProcessMeter("acceptor"), *self._measured()])
+        self._metrics = PodMetrics("gateway", properties.gateway_id, measures_of_process("acceptor"))
         self._processors = Processors(
             properties,
             loaded.settings,
@@ -63,6 +65,7 @@ class Gateway:
             self._acceptor.connection_closed,
             self._metrics,
         )
+        self._metrics.measure(self, self._acceptor.meter, self._processors, self._etcd.meter)
         self._wanted_processors = 0
         self._is_accepting = False
 
@@ -85,6 +88,7 @@ class Gateway:
             new_incarnation=lambda: uuid.uuid4().hex,
             ttl_ms=properties.lease_ttl_ms,
         )
+        self._metrics.measure(registration)
         self._follow_dynamic_configs()
 
         async def live() -> None:
@@ -112,9 +116,8 @@ class Gateway:
         if isinstance(failure, Exception):
             raise failure
 
-    def _measured(self) -> list[Measured]:
-        """The parts of this process that have something to report."""
-        return []
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(CONTROLLER_SILENCE, (), monotonic_ms() - self._membership.last_heard_ms)
 
     def reload(self, properties: GatewayProperties) -> None:
         """`num.network.threads` and the limits of connections may be other ones from now on."""

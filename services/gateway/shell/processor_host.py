@@ -18,7 +18,7 @@ from barnabas.metrics.family import Measured
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.process_metrics import ProcessMeter
+from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.processes_messages import MessageSocket
 from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import Log, LogLevel, Outputs
@@ -50,7 +50,7 @@ class ProcessorHost:
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
         self._conversions = ConversionWorker(self._converted)
         self.drained = asyncio.Event()
-        self._measured: list[Measured] = [ProcessMeter(f"processor-{settings.index}"), *self._core.measured]
+        self._measured: list[Measured] = [*measures_of_process(f"processor-{settings.index}"), *self._core.measured]
 
     # --- the acceptor ------------------------------------------------------------------------------------------------
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
 from barnabas.cluster.config_description import Setting
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import BrokerConfigs, UpdateMetadata
+from barnabas.metrics.connection_families import CONNECTIONS, METADATA_REVISION, PROCESSOR_DEATHS, PROCESSORS
+from barnabas.metrics.family import Sample
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.processes import ChildProcess, spawn
@@ -43,8 +46,8 @@ class _Processor:
         self.child = child
         self.started_s = started_s
         self.applied_revision = -1
-        self.connections: dict[int, str] = {}
-        """The client's address by connection id."""
+        self.connections: dict[int, tuple[str, str]] = {}
+        """By connection id: its listener, and the client's address."""
         self.is_draining = False
 
 
@@ -59,10 +62,11 @@ class Processors:
         image: ClusterImage,
         ask_controller: Callable[[ControllerRequest], Awaitable[ControllerAnswer | None]],
         on_applied: Callable[[int], None],
-        on_closed: Callable[[str], None],
+        on_closed: Callable[[str, str], None],
         metrics: PodMetrics,
     ) -> None:
-        """`on_applied(revision)`: every processor answers by it; `on_closed(address)`: a connection is gone."""
+        """`on_applied(revision)`: every processor answers by it; `on_closed(listener, address)`: a connection is
+        gone."""
         self._properties = properties
         self._settings = settings
         self._bound_ports = bound_ports
@@ -72,6 +76,7 @@ class Processors:
         self._on_closed = on_closed
         self._metrics = metrics
         self._next_serial = 0
+        self._deaths = 0
         self._loop = asyncio.get_running_loop()
         self._by_index: dict[int, _Processor] = {}
         self._draining: list[_Processor] = []
@@ -118,8 +123,8 @@ class Processors:
 
     def _exited(self, processor: _Processor, exit_code: int) -> None:
         self._metrics.gone(processor.serial)
-        for address in processor.connections.values():
-            self._on_closed(address)
+        for listener, address in processor.connections.values():
+            self._on_closed(listener, address)
         processor.connections.clear()
         if processor.is_draining:
             self._draining.remove(processor)
@@ -128,6 +133,7 @@ class Processors:
         del self._by_index[index]
         lived_ms = (self._loop.time() - processor.started_s) * 1000
         before_ms = self._restart_ms.get(index, 0) if lived_ms < _RESTART_CALM_MS else 0
+        self._deaths += 1
         delay_ms = min(max(2 * before_ms, _RESTART_MS_MIN), _RESTART_MS_MAX)
         self._restart_ms[index] = delay_ms
         _log.error("processor died", index=index, pid=processor.child.pid, exit_code=exit_code, restart_ms=delay_ms)
@@ -163,7 +169,7 @@ class Processors:
         self._next += 1
         connection_id = self._next_connection_id
         self._next_connection_id += 1
-        processor.connections[connection_id] = address
+        processor.connections[connection_id] = listener, address
         payload = msgspec.json.encode(joint.Accepted(connection_id, listener, peer, node_id))
         with accepted:
             processor.child.messages.send(joint.CONNECTION, payload, [accepted.fileno()])
@@ -191,7 +197,7 @@ class Processors:
                 self._tell_applied()
             case joint.CLOSED:
                 for connection_id in joint.decode_ids(payload):
-                    self._on_closed(processor.connections.pop(connection_id))
+                    self._on_closed(*processor.connections.pop(connection_id))
             case joint.METRICS:
                 self._metrics.heard(processor.serial, payload)
             case joint.CALL if len(self._calls) >= _CALLS_MAX:
@@ -208,6 +214,17 @@ class Processors:
         call_id, request = joint.decode_call(payload)
         answer = await self._ask_controller(request)
         processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, answer))
+
+    # --- what is measured --------------------------------------------------------------------------------------------
+
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(PROCESSORS, (), len(self._live()))
+        yield Sample(PROCESSOR_DEATHS, (), self._deaths)
+        yield Sample(METADATA_REVISION, (), self.applied_revision())
+        for processor in (*self._by_index.values(), *self._draining):
+            by_listener = Counter(listener for listener, _ in processor.connections.values())
+            for listener in self._bound_ports:
+                yield Sample(CONNECTIONS, (listener, str(processor.index)), by_listener[listener])
 
     # --- the end -----------------------------------------------------------------------------------------------------
 

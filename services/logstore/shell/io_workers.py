@@ -28,12 +28,15 @@ import resource
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import Final
 
+from barnabas.metrics.family import Sample
+from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect, execute
+from services.logstore.shell.io_meter import IoMeter
 from services.logstore.shell.open_files import PosixFile
 
 IN_PLACE_BYTES_MAX: Final = 256 * 1024
@@ -59,8 +62,12 @@ class IoWorkers:
         self._in_place_bytes_left = IN_PLACE_BYTES_MAX
         self._writes_in_place_from_ns = 0
         self._switches = 0
+        self._submitted = self._delivered = 0
+        self._own_meter = IoMeter("loop")
+        self._meters = [IoMeter("worker") for _ in range(threads)]
         self._threads = [
-            threading.Thread(target=self._work, name=f"io-{index}", daemon=True) for index in range(threads)
+            threading.Thread(target=self._work, args=(meter,), name=f"io-{index}", daemon=True)
+            for index, meter in enumerate(self._meters)
         ]
 
     def start(self, on_done: Callable[[Sequence[Completion]], None]) -> None:
@@ -91,9 +98,9 @@ class IoWorkers:
                     return None
                 self._in_place_bytes_left -= effect.byte_count
                 outcome = _run(self._disk, effect)
-                if (
-                    ended_ns := perf_counter_ns()
-                ) - began_ns > SLOW_WRITE_NS and _voluntary_switches() > self._switches:
+                ended_ns = perf_counter_ns()
+                self._own_meter.add(effect, ended_ns - began_ns)
+                if ended_ns - began_ns > SLOW_WRITE_NS and _voluntary_switches() > self._switches:
                     self._writes_in_place_from_ns = ended_ns + AFTER_SLOW_WRITE_NS
                 return outcome
             case ReadEffect() if effect.length <= self._in_place_bytes_left:
@@ -104,11 +111,20 @@ class IoWorkers:
 
     def submit(self, effect: StorageEffect) -> None:
         """Hand an effect to the workers; it comes back by `on_done`."""
+        self._submitted += 1
         self._queue.put(effect)
 
-    def _work(self) -> None:
+    def samples(self) -> Iterator[Sample]:
+        yield Sample(IO_QUEUE_SIZE, (), self._submitted - self._delivered)
+        for meter in (self._own_meter, *self._meters):
+            yield from meter.samples()
+
+    def _work(self, meter: IoMeter) -> None:
         while (effect := self._queue.get()) is not None:
-            self._done.append((effect, _run(self._disk, effect)))
+            began_ns = perf_counter_ns()
+            outcome = _run(self._disk, effect)
+            meter.add(effect, perf_counter_ns() - began_ns)
+            self._done.append((effect, outcome))
             # One hop to the loop for all that is done by the time it gets to it. The loop clears the flag before it
             # empties the queue, so nothing that is put there while the flag is set can be missed.
             if not self._is_delivery_due:
@@ -120,6 +136,7 @@ class IoWorkers:
         completions = []
         while self._done:
             completions.append(self._done.popleft())
+        self._delivered += len(completions)
         if completions and self._on_done is not None:
             self._on_done(completions)
 

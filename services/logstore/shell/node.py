@@ -78,7 +78,7 @@ class LogstoreNode:
         self._listener = DataListener(self._server)
         self._administration = AdministrationListener(self._server)
         self._metrics_socket = bind_metrics(settings.metrics_listeners)
-        self._metrics = DataMetrics(lambda snapshot: self._control.tell_metrics(snapshot))
+        self._metrics = DataMetrics(settings.log_dirs, lambda snapshot: self._control.tell_metrics(snapshot))
         self._control = ControlProcess(
             settings.control_listeners,
             settings.log_level,
@@ -134,6 +134,7 @@ class LogstoreNode:
         self._start_core(cluster_id, loaded)
         control_port = await self._control.start()
         registration = self._registration = self._make_registration(loaded, control_port)
+        self._metrics.add([registration])
         epoch = await registration.start()
         assert self._loop is not None
         self._listener.serve(self._loop)
@@ -216,6 +217,7 @@ class LogstoreNode:
             if directory.error is not None:
                 self._offline_log_dirs[directory.path] = str(directory.error)
         self._workers = IoWorkers(self._disk, settings.num_io_threads)
+        self._metrics.add([self._workers, self._etcd.meter])
         self._loop = LogstoreLoop(core, self._workers, self._send, self._control.take_commands)
         self._links = ReplicaLinks(self._loop)
         membership = MembershipClient(self._etcd, self._keys, monotonic_ms)

@@ -267,7 +267,9 @@ def test_what_a_process_costs() -> None:
 
 def test_histograms_survive_the_way_between_processes() -> None:
     family = REQUEST_TIME
-    (back,) = unpack(pack([Sample(family, (), times(10, 20_000, 90_000_000))]))
+    gauge = Sample(CPU_SECONDS, ("data",), True)
+    back, truth = unpack(pack([Sample(family, (), times(10, 20_000, 90_000_000)), gauge]))
+    assert truth.value == 1.0
     assert back == Sample(family, (), times(10, 20_000, 90_000_000))
 
 

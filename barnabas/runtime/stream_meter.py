@@ -1,0 +1,32 @@
+"""StreamMeter: how often the streams of this process came up and were lost, by what they carry."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from barnabas.metrics.connection_families import STREAM_ATTEMPTS_FAILED, STREAMS_LOST, STREAMS_OPENED
+from barnabas.metrics.family import Sample
+
+
+class StreamMeter:
+    """By gRPC's path of a method, of which its last part is told: Exchange, Park."""
+
+    def __init__(self) -> None:
+        self.opened: Counter[str] = Counter()
+        self.lost: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+
+    def samples(self) -> Iterator[Sample]:
+        for family, counts in (
+            (STREAMS_OPENED, self.opened),
+            (STREAMS_LOST, self.lost),
+            (STREAM_ATTEMPTS_FAILED, self.failed),
+        ):
+            for path, count in counts.items():
+                yield Sample(family, (path.rpartition("/")[2],), count)
+
+
+STREAMS: Final = StreamMeter()
+"""Of this process: links come and go with what they lead to, and what they have counted stays."""

@@ -1,0 +1,36 @@
+"""IoMeter: how long effects on the disks take, told apart by who carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from barnabas.metrics.family import Sample
+from barnabas.metrics.histogram import Histogram
+from barnabas.metrics.log_families import FLUSH_TIME, IO_TIME
+from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect
+
+_SUFFIX: Final = "Effect"
+
+
+class IoMeter:
+    """Of one thread, which alone adds to it; whoever reads may miss what is being added."""
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._times: dict[type[StorageEffect], Histogram] = {}
+        self._flushes = Histogram()
+
+    def add(self, effect: StorageEffect, took_ns: int) -> None:
+        kind = type(effect)
+        times = self._times.get(kind)
+        if times is None:
+            times = self._times[kind] = Histogram()
+        times.add(took_ns // 1000)
+        if kind is FlushEffect or (isinstance(effect, WriteEffect) and effect.flush is not None):
+            self._flushes.add(took_ns // 1000)
+
+    def samples(self) -> Iterator[Sample]:
+        for kind, times in list(self._times.items()):
+            yield Sample(IO_TIME, (kind.__name__.removesuffix(_SUFFIX).lower(), self._by), times)
+        yield Sample(FLUSH_TIME, (), self._flushes)
