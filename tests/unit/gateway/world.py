@@ -34,6 +34,7 @@ from barnabas.channel.messages import (
     StateAnswer,
     StateQuery,
 )
+from barnabas.channel.timing import Timed, Times
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
 from barnabas.runtime.compression import CODECS
@@ -77,6 +78,8 @@ class Client:
     is_closed: bool = False
     is_aborted: bool = False
     is_paused: bool = False
+    takes_answers: bool = True
+    """Whether the socket takes what is written at once; `leave_unread(0)` takes the rest."""
     written: bytearray = field(default_factory=bytearray)
     _asked: dict[int, tuple[int, int]] = field(default_factory=dict)
     _splitter: FrameSplitter = field(default_factory=lambda: FrameSplitter(1 << 30))
@@ -173,6 +176,10 @@ class ScriptedLogstore:
     group_calls: list[GroupCall] = field(default_factory=list)
     collects: list[GroupCollect] = field(default_factory=list)
     messages: int = 0
+    timed: list[Timed] = field(default_factory=list)
+    """What is asked about requests of any kind; a test answers by `times`."""
+    times: list[Times] = field(default_factory=list)
+    """To go along with the next answer."""
 
     def up(self, credit: Credit | None = AMPLE) -> None:
         processor, now_ms = self.world.processor, self.world.now_ms
@@ -196,7 +203,12 @@ class ScriptedLogstore:
         self.offset_queries.clear()
         self.world.turn()
 
+    def took(self, queue_us: int, work_us: int) -> None:
+        """Tell of the oldest timed request how long it was here, with the next answer."""
+        self.times.append(Times(self.timed.pop(0).request_id, queue_us, work_us))
+
     def say(self, response: ExchangeResponse) -> None:
+        response.times, self.times = self.times, []
         self.world.processor.exchange_response(self.node_id, response, self.world.now_ms)
         self.world.turn()
 
@@ -218,10 +230,13 @@ class ScriptedLogstore:
             for index, data in enumerate(records)
         ]
         piece = ReadPiece(read.request_id, True, partitions)
-        self.world.processor.read_response(self.node_id, ReadResponse(pieces=[piece]), self.world.now_ms)
+        response = ReadResponse(pieces=[piece])
+        response.times, self.times = self.times, []
+        self.world.processor.read_response(self.node_id, response, self.world.now_ms)
         self.world.turn()
 
     def coordinate(self, response: CoordinateResponse) -> None:
+        response.times, self.times = self.times, []
         self.world.processor.coordinate_response(self.node_id, response, self.world.now_ms)
         self.world.turn()
 
@@ -275,6 +290,7 @@ class ScriptedPod:
     fetches: list[ParkFetch] = field(default_factory=list)
     groups: list[ParkGroup] = field(default_factory=list)
     cancels: list[int] = field(default_factory=list)
+    traced: list[Timed] = field(default_factory=list)
 
     def up(self) -> None:
         self.world.processor.purgatory_up(self.pod_id, self.world.now_ms)
@@ -382,22 +398,29 @@ class World:
             logstore = self.logstores[node_id]
             logstore.messages += 1
             logstore.appends += exchange.appends
+            logstore.timed += exchange.timed
             logstore.offset_queries += exchange.offset_queries
             logstore.state_queries += exchange.state_queries
         for node_id, read in outputs.reads:
             self.logstores[node_id].reads += read.reads
+            self.logstores[node_id].timed += read.timed
             self.logstores[node_id].cancels += read.cancels
         for node_id, coordinate in outputs.coordinates:
             self.logstores[node_id].group_calls += coordinate.calls
+            self.logstores[node_id].timed += coordinate.timed
             self.logstores[node_id].collects += coordinate.collects
         for pod_id, park in outputs.parks:
             self.pods[pod_id].produces += park.produces
             self.pods[pod_id].groups += park.groups
             self.pods[pod_id].fetches += park.fetches
             self.pods[pod_id].cancels += park.cancels
+            self.pods[pod_id].traced += park.traced
         self.conversions += outputs.conversions
         for connection_id, buffers in outputs.writes:
-            self.clients[connection_id].take(buffers)
+            client = self.clients[connection_id]
+            client.take(buffers)
+            if not client.takes_answers:
+                self.processor.unsent_bytes(connection_id, len(client.written), self.now_ms)
         for connection_id in (*outputs.closes, *outputs.aborts):
             self.clients[connection_id].is_closed = True
         for connection_id in outputs.aborts:
