@@ -139,6 +139,17 @@ def _grown(column_type: ColumnType, growth: Column | None) -> ColumnType:
             return column_type
 
 
+def additions(table: Struct, declared: Struct) -> Struct:
+    """What of the declared columns the table lacks."""
+    before = {column.name.lower(): column for column in table.columns}
+    lacking = []
+    for column in declared.columns:
+        known = before.get(column.name.lower())
+        if known is None or _grown(known.type, column) != known.type:
+            lacking.append(column)
+    return Struct(tuple(lacking))
+
+
 def settled(column_type: ColumnType) -> ColumnType | None:
     """The type without what is unknown in it; None if nothing is left. (Parquet has no struct without fields.)"""
     match column_type:

@@ -3,6 +3,7 @@
 import base64
 import datetime
 import decimal
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from pipeline.core.columns import (
     ListOf,
     MapOf,
     Struct,
+    additions,
     column_name,
     leaves,
     merged,
@@ -67,12 +69,12 @@ def inferred(value: object, depth: int = 0) -> ColumnType:
 
 
 def _inferred_struct(value: dict[str, object], depth: int) -> Struct:
-    columns = {}
+    columns: dict[str, Column] = {}  # by the name in small letters: Spark does not tell case apart
     for name, item in value.items():
         cleaned = column_name(name)
-        if cleaned is not None and cleaned.lower() not in {known.lower() for known in columns}:
-            columns[cleaned] = inferred(item, depth + 1)
-    return Struct(tuple(Column(name, column_type) for name, column_type in columns.items()))
+        if cleaned is not None:
+            columns.setdefault(cleaned.lower(), Column(cleaned, inferred(item, depth + 1)))
+    return Struct(tuple(columns.values()))
 
 
 def text_of(value: object) -> str:
@@ -89,6 +91,20 @@ def _text_of_other(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     return str(value)
+
+
+class Inside(enum.Enum):
+    """A step of a route that is no field's name: into a list's elements, or into a map's values."""
+
+    LIST = "[]"
+    MAP = "{}"
+
+
+Route = tuple[str | Inside, ...]
+
+
+def _shown(route: Route) -> str:
+    return ".".join(step if isinstance(step, str) else step.value for step in route)
 
 
 @dataclass(slots=True)
@@ -108,24 +124,18 @@ class RowMaker:
     _room: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self._fits = {}
-        for column in self.columns.columns:
-            self._fits[column.name] = (column.name, self._fit_of(column.type, column.name, ()))
+        self._fits = self._fits_of(self.columns, ())
         self._room = self.columns_max - leaves(self.columns)
 
-    def row(self, value: object, declared: Struct | None = None) -> dict[str, object]:
-        """A row by column name. `declared` are the columns by the value's own schema, where it has one."""
+    def row(self, value: object) -> dict[str, object]:
+        """A row by column name."""
         if not isinstance(value, dict):
             raise MisfitError(f"the value is {_article(value)}, not an object with fields")
-        return self._struct(value, self._fits, self.columns, "", (), declared)
+        return self._struct(value, self._fits, self.columns, ())
 
     def declare(self, declared: Struct) -> None:
-        """Note the columns of a schema, seen or not."""
-        missing = tuple(column for column in declared.columns if not self._has(column.name))
-        self._grow(Struct(missing))
-
-    def _has(self, name: str) -> bool:
-        return any(column.name.lower() == name.lower() for column in self.columns.columns)
+        """Note the columns of a schema, whether or not a value of them was seen."""
+        self._grow(additions(self.columns, declared))
 
     def _grow(self, growth: Struct) -> None:
         known = settled(growth)
@@ -136,110 +146,94 @@ class RowMaker:
             raise MisfitError(f"its new fields would take the table over {self.columns_max} columns")
         self.growth = grown
 
+    def _fits_of(self, struct: Struct, route: Route) -> dict[str, tuple[str, Fit]]:
+        return {
+            column.name: (column.name, self._fit_of(column.type, (*route, column.name))) for column in struct.columns
+        }
+
     def _struct(
-        self,
-        value: dict[str, object],
-        fits: dict[str, tuple[str, Fit]],
-        columns: Struct,
-        path: str,
-        parents: tuple[str, ...],
-        declared: Struct | None = None,
+        self, value: dict[str, object], fits: dict[str, tuple[str, Fit]], columns: Struct, route: Route
     ) -> dict[str, object]:
         row: dict[str, object] = {}
         for name, item in value.items():
             known = fits.get(name)
             if known is None:
-                known = self._unknown(name, item, fits, columns, path, parents, declared)
+                known = self._met_first(name, item, fits, columns, route)
                 if known is None:
                     continue
             column, fit = known
             if column in row:
-                raise MisfitError(f"two fields of the record make the same column {path}{column}")
+                raise MisfitError(f"two fields of the record make the same column {_shown((*route, column))}")
             row[column] = None if item is None else fit(item)
         return row
 
-    def _unknown(
-        self,
-        name: str,
-        item: object,
-        fits: dict[str, tuple[str, Fit]],
-        columns: Struct,
-        path: str,
-        parents: tuple[str, ...],
-        declared: Struct | None,
+    def _met_first(
+        self, name: str, item: object, fits: dict[str, tuple[str, Fit]], columns: Struct, route: Route
     ) -> tuple[str, Fit] | None:
-        """The column of a field that is met for the first time: one under another spelling, or none yet."""
-        cleaned = column_name(name, () if parents else self.reserved)
+        """The column of a field that is met for the first time: one under a cleaned name, or none yet."""
+        cleaned = column_name(name, () if route else self.reserved)
         if cleaned is None:
-            raise MisfitError(f"a field of {path or 'the record'} has no name, or one over 255 characters")
-        if cleaned != name and cleaned in fits:
+            raise MisfitError(f"a field of {_shown(route) or 'the record'} has no name, or one over 255 characters")
+        if cleaned != name and cleaned in fits and len(fits) < 2 * COLUMNS_MAX:
             fits[name] = fits[cleaned]
             return fits[name]
         for column in columns.columns:
             if column.name.lower() == cleaned.lower():
-                raise MisfitError(f"field {path}{name} differs from column {path}{column.name} in case only")
-        if len(parents) >= DEPTH_MAX:
+                raise MisfitError(f"field {name} differs from column {_shown((*route, column.name))} in case only")
+        if len(route) >= DEPTH_MAX:
             raise MisfitError(f"objects inside objects, over {DEPTH_MAX} deep")
-        by_schema = declared.column(cleaned) if declared is not None else None
-        grown: ColumnType = Struct((Column(cleaned, by_schema.type if by_schema is not None else inferred(item)),))
-        for parent in reversed(parents):
-            inner = ListOf(grown) if parent == "[]" else MapOf(grown) if parent == "{}" else None
-            grown = inner if inner is not None else Struct((Column(parent, grown),))
-        assert isinstance(grown, Struct)  # the outermost parent is a column
+        grown: ColumnType = Struct((Column(cleaned, inferred(item, len(route))),))
+        for step in reversed(route):
+            match step:
+                case Inside.LIST:
+                    grown = ListOf(grown)
+                case Inside.MAP:
+                    grown = MapOf(grown)
+                case str():
+                    grown = Struct((Column(step, grown),))
+        assert isinstance(grown, Struct)  # a route begins with a column
         self._grow(grown)
         return None
 
-    def _fit_of(self, column_type: ColumnType, path: str, parents: tuple[str, ...]) -> Fit:
+    def _fit_of(self, column_type: ColumnType, route: Route) -> Fit:
         match column_type:
             case Struct():
-                return self._fit_of_struct(column_type, path, (*parents, path.rpartition(".")[2]))
+                return self._fit_of_struct(column_type, route)
             case ListOf():
-                return self._fit_of_list(column_type, path, parents)
+                return self._fit_of_list(column_type, route)
             case MapOf():
-                return self._fit_of_map(column_type, path, parents)
+                return self._fit_of_map(column_type, route)
             case DecimalOf():
-                return _fit_of_decimal(column_type, path)
-            case _:
-                return _fit_of_kind(column_type, path)
+                return _fit_of_decimal(column_type, _shown(route))
+            case Kind():
+                return _fit_of_kind(column_type, _shown(route))
 
-    def _fit_of_struct(self, column_type: Struct, path: str, parents: tuple[str, ...]) -> Fit:
-        fits = {
-            column.name: (column.name, self._fit_of(column.type, f"{path}.{column.name}", parents))
-            for column in column_type.columns
-        }
+    def _fit_of_struct(self, column_type: Struct, route: Route) -> Fit:
+        fits = self._fits_of(column_type, route)
 
         def fit(value: object) -> object:
             if not isinstance(value, dict):
-                raise _misfit(path, value, "an object")
-            return self._struct(value, fits, column_type, f"{path}.", parents)
+                raise _misfit(_shown(route), value, "an object")
+            return self._struct(value, fits, column_type, route)
 
         return fit
 
-    def _fit_of_list(self, column_type: ListOf, path: str, parents: tuple[str, ...]) -> Fit:
-        inside = (*parents, path.rpartition(".")[2])
-        element = column_type.element
-        if isinstance(element, Struct):
-            fit_element = self._fit_of_struct(element, path, (*inside, "[]"))
-        else:
-            fit_element = self._fit_of(element, f"{path}.[]", inside)
+    def _fit_of_list(self, column_type: ListOf, route: Route) -> Fit:
+        fit_element = self._fit_of(column_type.element, (*route, Inside.LIST))
 
         def fit(value: object) -> object:
             if not isinstance(value, list | tuple):
-                raise _misfit(path, value, "a list")
+                raise _misfit(_shown(route), value, "a list")
             return [None if item is None else fit_element(item) for item in value]
 
         return fit
 
-    def _fit_of_map(self, column_type: MapOf, path: str, parents: tuple[str, ...]) -> Fit:
-        inside = (*parents, path.rpartition(".")[2])
-        if isinstance(column_type.value, Struct):
-            fit_value = self._fit_of_struct(column_type.value, path, (*inside, "{}"))
-        else:
-            fit_value = self._fit_of(column_type.value, f"{path}.{{}}", inside)
+    def _fit_of_map(self, column_type: MapOf, route: Route) -> Fit:
+        fit_value = self._fit_of(column_type.value, (*route, Inside.MAP))
 
         def fit(value: object) -> object:
             if not isinstance(value, dict):
-                raise _misfit(path, value, "an object")
+                raise _misfit(_shown(route), value, "an object")
             return [(text_of(key), None if item is None else fit_value(item)) for key, item in value.items()]
 
         return fit

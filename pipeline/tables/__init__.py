@@ -1,0 +1,1 @@
+"""Topics to tables, exactly once: Iceberg, Delta and Parquet behind one contract."""

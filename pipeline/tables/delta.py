@@ -1,0 +1,266 @@
+"""A Delta table through delta-rs: no jar.
+
+The progress is in the log itself, as the protocol has it: a `txn` action per partition, whose version is the next
+offset, in the same commit as the rows; checkpoints of the log carry them on. A commit goes only onto the version that
+was last read: delta-rs' retries, which would put our files on top of another's commit, are turned off.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import urllib.parse
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from pipeline.core.partitioning import PartitionBy, Partitioning, partitioning_of
+from pipeline.core.positions import Positions, TopicPositions, each_offset
+from pipeline.tables.contract import (
+    Change,
+    Clock,
+    CommitConflictError,
+    Owner,
+    TableError,
+    TableFile,
+    WriteTarget,
+    WrittenFile,
+)
+from pipeline.tables.locations import to_uri
+
+_STATISTICS_OF = frozenset({"partition", "offset", "timestamp", "_partition", "_offset", "_timestamp"})
+
+
+class DeltaLakeTable:
+    """See the module; `Table` by its contract."""
+
+    def __init__(self, table: DeltaTable, job: str, now_ms: Clock) -> None:
+        self._table = table
+        self._job = job
+        self._now_ms = now_ms
+
+    @classmethod
+    def open(cls, location: str, job: str, now_ms: Clock) -> DeltaLakeTable | None:
+        try:
+            return cls(DeltaTable(to_uri(location)), job, now_ms)
+        except TableNotFoundError:
+            return None
+
+    @classmethod
+    def create(
+        cls, location: str, job: str, schema: pa.Schema, partitioning: Partitioning, now_ms: Clock
+    ) -> DeltaLakeTable:
+        columns = list(schema)
+        if partitioning.by is not PartitionBy.NONE:
+            columns.append(pa.field(partitioning.column, pa.string()))
+        table = DeltaTable.create(
+            to_uri(location),
+            pa.schema(columns),
+            partition_by=_partition_columns(partitioning),
+            configuration={"delta.checkpointInterval": "50"},
+        )
+        return cls(table, job, now_ms)
+
+    @property
+    def name(self) -> str:
+        return self._table.table_uri.rstrip("/")
+
+    @property
+    def partitioning(self) -> Partitioning:
+        columns = self._table.metadata().partition_columns
+        try:
+            return partitioning_of(columns)
+        except (ValueError, StopIteration):
+            raise TableError(
+                f"{self.name} is partitioned by {', '.join(columns)}: not a table of this pipeline"
+            ) from None
+
+    def refresh(self) -> None:
+        self._table.update_incremental()
+
+    def arrow_schema(self) -> pa.Schema:
+        partitioned = _partition_columns(self.partitioning)
+        schema = pa.schema(self._table.schema().to_arrow())
+        return pa.schema([pa.field(each.name, _narrow(each.type)) for each in schema if each.name not in partitioned])
+
+    def add_columns(self, schema: pa.Schema) -> None:
+        known = self.arrow_schema()
+        names = set(known.names)
+        grown = [each for each in schema if each.name not in names or _narrow(each.type) != known.field(each.name).type]
+        fields: list[Field] = list(Schema.from_arrow(pa.schema(grown)).fields)
+        self._attempt(lambda: self._table.alter.add_columns(fields, commit_properties=self._properties([], {})))
+
+    def progress(self, wanted: Positions) -> Positions:
+        progress = {}
+        for topic, asked in wanted.items():
+            known = self._table.transaction_version(self._application(topic))
+            if known is None:
+                continue
+            if known != _number_of(asked.topic_id):
+                progress[topic] = TopicPositions("another", {})
+                continue
+            versions = {each: self._table.transaction_version(self._application(topic, each)) for each in asked.offsets}
+            offsets = {partition: version for partition, version in versions.items() if version is not None}
+            progress[topic] = TopicPositions(asked.topic_id, offsets)
+        return progress
+
+    def owner(self) -> Owner:
+        epoch = self._table.transaction_version(f"barnabas/{self._job}") or 0
+        for commit in self._table.history(100) if epoch else []:
+            if commit.get("barnabas.job") == self._job and commit.get("barnabas.epoch") == str(epoch):
+                return Owner(epoch, str(commit.get("barnabas.run")))
+        return Owner(epoch, "")
+
+    def claim(self, run: str) -> Owner:
+        owner = Owner(self.owner().epoch + 1, run)
+        notes = {"run": run, "epoch": str(owner.epoch), "job": self._job}
+        self._write([], [Transaction(f"barnabas/{self._job}", owner.epoch)], notes)
+        return owner
+
+    def commit(self, change: Change) -> None:
+        replaces = bool(change.removed) and change.progress is None  # compaction: the same rows in other files
+        actions: list[AddAction | RemoveAction] = [self._add(each, data_change=not replaces) for each in change.added]
+        actions += [self._remove(each, data_change=not replaces) for each in change.removed]
+        transactions = []
+        for topic, reached in (change.progress or {}).items():
+            transactions.append(Transaction(self._application(topic), _number_of(reached.topic_id)))
+        for (topic, partition), offset in each_offset(change.progress or {}):
+            transactions.append(Transaction(self._application(topic, partition), offset))
+        self._write(actions, transactions, change.notes)
+
+    def files(self) -> list[TableFile]:
+        partitioning = self.partitioning
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        labelled = partitioning.by is not PartitionBy.NONE
+        labels = actions[f"partition.{partitioning.column}"].to_pylist() if labelled else [None] * actions.num_rows
+        columns = (actions[name].to_pylist() for name in ("path", "size_bytes", "num_records"))
+        return [
+            TableFile(f"{self.name}/{urllib.parse.unquote(path)}", _value(partitioning, label), size, records or 0)
+            for path, size, records, label in zip(*columns, labels, strict=True)
+        ]
+
+    def write_target(self) -> WriteTarget:
+        return WriteTarget(self.name, self.arrow_schema().serialize().to_pybytes(), self.partitioning)
+
+    def expire(self, older_than_ms: int) -> int:
+        """Vacuum: delete files that went out of the table before then; checkpoint, and drop the log before it."""
+        hours = max(0, (self._now_ms() - older_than_ms) // 3_600_000)
+        # Full: also what no commit ever named. Files under way of a running job are younger than any sane bound.
+        gone = self._table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
+        self.refresh()
+        self._table.create_checkpoint()
+        self._table.cleanup_metadata()
+        return len(gone)
+
+    def _application(self, topic: str, partition: int | None = None) -> str:
+        return f"barnabas/{self._job}/{topic}" + ("" if partition is None else f"/{partition}")
+
+    def _properties(self, transactions: list[Transaction], notes: Mapping[str, str]) -> CommitProperties:
+        metadata = {f"barnabas.{name}": value for name, value in notes.items()}
+        return CommitProperties(custom_metadata=metadata, max_commit_retries=0, app_transactions=transactions)
+
+    def _write(
+        self,
+        actions: list[AddAction | RemoveAction],
+        transactions: list[Transaction],
+        notes: Mapping[str, str],
+    ) -> None:
+        columns = _partition_columns(self.partitioning)
+        properties = self._properties(transactions, notes)
+        schema = self._table.schema()
+        self._attempt(
+            lambda: self._table.create_write_transaction(
+                actions, "append", schema, columns, commit_properties=properties
+            )
+        )
+
+    def _attempt(self, commit: Callable[[], None]) -> None:
+        try:
+            commit()
+        except CommitFailedError as error:
+            raise CommitConflictError(f"{self.name}: {error}") from None
+        self._table.update_incremental()
+
+    def _add(self, written: WrittenFile, *, data_change: bool) -> AddAction:
+        return AddAction(
+            path=urllib.parse.quote(self._relative(written.uri), safe="/=-_.~"),
+            size=written.size_bytes,
+            partition_values=self._labels(written.partition),
+            modification_time=self._now_ms(),
+            data_change=data_change,
+            stats=json.dumps(_statistics(written.metadata())),
+        )
+
+    def _remove(self, file: TableFile, *, data_change: bool) -> RemoveAction:
+        return RemoveAction(
+            path=urllib.parse.quote(self._relative(file.uri), safe="/=-_.~"),
+            data_change=data_change,
+            deletion_timestamp=self._now_ms(),
+            size=file.size_bytes,
+            partition_values=self._labels(file.partition),
+        )
+
+    def _relative(self, uri: str) -> str:
+        return uri.removeprefix(self.name + "/")
+
+    def _labels(self, value: int | None) -> dict[str, str | None]:
+        partitioning = self.partitioning
+        if partitioning.by is PartitionBy.NONE:
+            return {}
+        return {partitioning.column: None if value is None else partitioning.label(value)}
+
+
+def _partition_columns(partitioning: Partitioning) -> list[str]:
+    return [] if partitioning.by is PartitionBy.NONE else [partitioning.column]
+
+
+def _value(partitioning: Partitioning, label: str | None) -> int | None:
+    return None if label is None else partitioning.value(label)
+
+
+def _number_of(topic_id: str) -> int:
+    """A topic's id as a `txn` action can keep it: 63 bits of its hash."""
+    return int.from_bytes(hashlib.sha256(topic_id.encode()).digest()[:8], "big") >> 1
+
+
+def _narrow(data_type: pa.DataType) -> pa.DataType:
+    """delta-rs reads text as views; files are written as everybody writes them."""
+    if pa.types.is_string_view(data_type) or pa.types.is_large_string(data_type):
+        return pa.string()
+    if pa.types.is_binary_view(data_type) or pa.types.is_large_binary(data_type):
+        return pa.binary()
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(each.name, _narrow(each.type)) for each in data_type])
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return pa.list_(pa.field("element", _narrow(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(pa.string(), _narrow(data_type.item_type))
+    return data_type
+
+
+def _statistics(footer: pq.FileMetaData) -> dict[str, object]:
+    """Delta's own: how many rows, and the bounds of the columns by which readers skip files."""
+    minima: dict[str, object] = {}
+    maxima: dict[str, object] = {}
+    for index in range(footer.num_row_groups):
+        group = footer.row_group(index)
+        for position in range(group.num_columns):
+            column = group.column(position)
+            name, statistics = column.path_in_schema, column.statistics
+            if name in _STATISTICS_OF and statistics is not None and statistics.has_min_max:
+                low, high = _plain(statistics.min), _plain(statistics.max)
+                minima[name] = min(low, minima.get(name, low))
+                maxima[name] = max(high, maxima.get(name, high))
+    return {"numRecords": footer.num_rows, "minValues": minima, "maxValues": maxima}
+
+
+def _plain(value: object) -> str | int:
+    if isinstance(value, datetime.datetime):
+        return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert isinstance(value, int | str)
+    return value

@@ -1,0 +1,38 @@
+"""What every row says of the record it came from, and under which names.
+
+A raw table has Kafka's own names; where the value is decoded into columns, the record's have a `_` before them.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+RECORD_FIELDS: dict[str, pa.DataType] = {
+    "topic": pa.string(),
+    "partition": pa.int64(),
+    "offset": pa.int64(),
+    "timestamp": TIMESTAMP,
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": HEADERS,
+}
+# Which a decoded row carries beside its columns; the value itself only where it is asked for (`keep_raw`).
+RESERVED = frozenset(f"_{name}" for name in RECORD_FIELDS) | {"_tombstone"}
+TOMBSTONE = "_tombstone"
+
+
+def record_schema(prefix: str, *, with_value: bool) -> pa.Schema:
+    """A row's columns about its record, `prefix` being empty (raw) or `_` (decoded)."""
+    names = [name for name in RECORD_FIELDS if with_value or name != "value"]
+    return pa.schema([pa.field(prefix + name, RECORD_FIELDS[name]) for name in names])
+
+
+def dead_letter_schema() -> pa.Schema:
+    """Whence, why, and the record's own bytes: enough to send it again."""
+    return record_schema("", with_value=True).append(pa.field("reason", pa.string()))
+
+
+def is_raw(schema: pa.Schema) -> bool:
+    return "offset" in schema.names and "_offset" not in schema.names

@@ -1,0 +1,147 @@
+"""Parquet files of a task: one per partition of the table that its rows fall into, rolled at a size."""
+
+from __future__ import annotations
+
+import io
+import uuid
+from dataclasses import dataclass, field
+
+import mmh3
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.core.partitioning import PartitionBy, Partitioning
+from pipeline.tables.contract import WriteTarget, WrittenFile
+from pipeline.tables.locations import delete_file, filesystem_and_path
+
+FILE_BYTES_MAX = 128 * 1024 * 1024
+OPEN_FILES_MAX = 32  # a backfill by hour touches many partitions: those written to longest ago are closed
+_DAY_US = 86_400_000_000
+_HOUR_US = 3_600_000_000
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    uri: str
+    partition: int | None
+    writer: pq.ParquetWriter
+    sink: pa.NativeFile
+    collected: list[pq.FileMetaData]
+
+
+@dataclass(slots=True)
+class FilesWriter:
+    """Takes Arrow batches and leaves files. `close` says which; `abandon` takes them away again."""
+
+    target: WriteTarget
+    schema: pa.Schema = field(init=False)
+    _open: dict[int | None, _OpenFile] = field(default_factory=dict)
+    _done: list[WrittenFile] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.schema = self.target.arrow_schema()
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Rows with the target's columns, in the target's order."""
+        if rows.num_rows == 0:
+            return
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        values = partition_values(table, self.target.partitioning)
+        if values is None:
+            self._write_to(None, table)
+            return
+        for value in values.unique().to_pylist():
+            mask = pc.is_null(values) if value is None else pc.equal(values, value)
+            self._write_to(value, table.filter(mask))
+
+    def _write_to(self, partition: int | None, rows: pa.Table) -> None:
+        opened = self._open.pop(partition, None)
+        if opened is None:
+            if len(self._open) >= OPEN_FILES_MAX:
+                self._finish(next(iter(self._open)))
+            opened = self._begin(partition)
+        self._open[partition] = opened
+        opened.writer.write_table(rows.cast(self.schema))
+        if opened.sink.tell() >= FILE_BYTES_MAX:
+            self._finish(partition)
+
+    def _begin(self, partition: int | None) -> _OpenFile:
+        partitioning = self.target.partitioning
+        folder = f"{self.target.location}/data"
+        if partitioning.by is not PartitionBy.NONE:
+            folder += f"/{partitioning.column}={partitioning.label(partition)}"
+        uri = f"{folder}/{uuid.uuid4().hex}.parquet"
+        filesystem, path = filesystem_and_path(uri)
+        filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        sink = filesystem.open_output_stream(path)
+        collected: list[pq.FileMetaData] = []
+        writer = pq.ParquetWriter(sink, self.schema, compression="zstd", metadata_collector=collected)
+        return _OpenFile(uri, partition, writer, sink, collected)
+
+    def _finish(self, partition: int | None) -> None:
+        opened = self._open.pop(partition)
+        opened.writer.close()
+        size_bytes = opened.sink.tell()
+        opened.sink.close()
+        footer = io.BytesIO()
+        opened.collected[0].write_metadata_file(footer)
+        self._done.append(WrittenFile(opened.uri, partition, size_bytes, footer.getvalue()))
+
+    def close(self) -> list[WrittenFile]:
+        for partition in list(self._open):
+            self._finish(partition)
+        return self._done
+
+    def abandon(self) -> None:
+        """Close without finishing, delete: for a task that failed, or whose columns turned out too few."""
+        for opened in self._open.values():
+            opened.sink.close()
+            delete_file(opened.uri)
+        for written in self._done:
+            delete_file(written.uri)
+        self._open.clear()
+        self._done.clear()
+
+
+def partition_values(rows: pa.Table, partitioning: Partitioning) -> pa.ChunkedArray | None:
+    """Of each row, which partition of the table it belongs to; None for a table without."""
+    match partitioning.by:
+        case PartitionBy.NONE:
+            return None
+        case PartitionBy.DAY:
+            return _since_epoch(_record_column(rows, "timestamp"), _DAY_US)
+        case PartitionBy.HOUR:
+            return _since_epoch(_record_column(rows, "timestamp"), _HOUR_US)
+        case PartitionBy.KAFKA_PARTITION:
+            return pc.cast(_record_column(rows, "partition"), pa.int64())
+        case PartitionBy.BUCKET:
+            keys = _record_column(rows, "key").to_pylist()
+            buckets = partitioning.buckets
+            # As Iceberg's bucket transform: Murmur3 without its sign.
+            numbers = [None if key is None else (mmh3.hash(key) & 0x7FFFFFFF) % buckets for key in keys]
+            return pa.chunked_array([pa.array(numbers, pa.int64())])
+
+
+def _since_epoch(times: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
+    microseconds = pc.cast(pc.cast(times, pa.timestamp("us", tz="UTC")), pa.int64())
+    # Arrow divides towards zero; times before 1970 belong to the day that they are in.
+    floored = pc.subtract(microseconds, pc.if_else(pc.less(microseconds, 0), unit_us - 1, 0))
+    return pc.divide(floored, unit_us)
+
+
+def _record_column(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    return rows.column(f"_{name}" if f"_{name}" in rows.column_names else name)
+
+
+def read_rows(uri: str, columns: list[str] | None = None) -> pa.Table:
+    """A data file's rows, without the columns that its directory names spell."""
+    filesystem, path = filesystem_and_path(uri)
+    with filesystem.open_input_file(path) as file:
+        return pq.read_table(file, columns=columns, partitioning=None)
+
+
+def read_footer(uri: str) -> pq.FileMetaData:
+    filesystem, path = filesystem_and_path(uri)
+    with filesystem.open_input_file(path) as file:
+        return pq.read_metadata(file)
