@@ -1,0 +1,191 @@
+"""One range of one partition, from its leader into Arrow.
+
+The next fetch is under way while what came is cut: what it has to ask for is known from the headers of the batches.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from barnabas.wire.record_batch import BatchHeader
+from pipeline.core.cluster import topic_id_bytes
+from pipeline.core.errors import CorruptBatch
+from pipeline.core.losses import Loss, LossReason
+from pipeline.core.ranges import OffsetRange
+from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
+from pipeline.kafka.client import EARLIEST, KafkaClient, Retry
+from pipeline.kafka.columns import to_record_batch
+from pipeline.kafka.connection import Connection, ConnectionBroken
+
+log = logging.getLogger(__name__)
+
+OnLoss = Callable[[Loss], None]
+"""Called when records of the range are gone: raise, or return and have the rest read."""
+
+_VERSION_WITH_NAMES: Final = 12
+_VERSION_WITH_IDS: Final = 17
+_NO_SESSION: Final = -1
+_OTHER_TOPIC: Final = (
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+def read_range(
+    client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss, *, with_headers: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The records of a range in order, each once, a record batch per fetch, none of them empty.
+
+    Raises what `on_loss` raises, CorruptBatch, ClusterUnreachable, RequestRefused. Control records and what was
+    aborted are left out, and so is what compaction has: the range is done when offset `end` is reached, however few
+    records were there.
+    """
+    reader = _RangeReader(client, wanted, on_loss)
+    while (fetched := reader.next()) is not None:
+        payloads = open_batches(
+            wanted.topic_partition,
+            fetched.data,
+            fetched.batches,
+            fetched.aborted,
+            check_crcs=client.settings.check_crcs,
+        )
+        if payloads.headers:
+            columns = to_record_batch(
+                wanted.topic_partition, payloads, fetched.start, wanted.end, with_headers=with_headers
+            )
+            if columns.num_rows:
+                yield columns
+
+
+class _Fetched:
+    """Whole batches of one answer; records before `start` in the first of them were not asked for."""
+
+    __slots__ = ("aborted", "batches", "data", "start")
+
+    def __init__(self, start: int, part: PartitionData, batches: list[tuple[int, BatchHeader]]) -> None:
+        assert part.records is not None
+        self.start = start
+        self.data = part.records
+        self.batches = batches
+        self.aborted = AbortedProducers(part.aborted_transactions)
+
+
+class _RangeReader:
+    """Fetches along a range, one request ahead of who reads."""
+
+    def __init__(self, client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss) -> None:
+        self._client = client
+        self._range = wanted
+        self._on_loss = on_loss
+        self._position = wanted.start
+        self._asked: Connection | None = None
+        self._progress_at = time.monotonic()
+        self._bytes_max = client.settings.fetch_bytes_max
+
+    def next(self) -> _Fetched | None:
+        """The next batches; None at the end of the range."""
+        while self._position < self._range.end:
+            part = self._client.retrying(f"Fetch of {self._range.topic_partition}", self._attempt)
+            match part.error_code:
+                case ErrorCode.NONE:
+                    fetched = self._take(part)
+                    if fetched is not None:
+                        return fetched
+                case ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._skip_what_is_gone()
+                case _:
+                    self._lose_up_to(self._range.end, LossReason.RECREATED)
+        return None
+
+    def _attempt(self) -> PartitionData:
+        """One answer; an error in it that time won't mend is handed on."""
+        try:
+            if self._asked is None:
+                self._ask()
+            assert self._asked is not None
+            response = self._asked.receive(FetchResponse)
+        finally:
+            self._asked = None
+        self._client.check(response.error_code, "Fetch")
+        part = response.responses[0].partitions[0]
+        if part.error_code in _OTHER_TOPIC:
+            self._look_for_topic()
+        elif part.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._client.check(part.error_code, f"Fetch of {self._range.topic_partition}")
+        return part
+
+    def _ask(self) -> None:
+        settings = self._client.settings
+        wanted = self._range
+        connection = self._client.leader(wanted.topic_partition)
+        is_by_id = bool(wanted.topic_id) and connection.version_of(ApiKey.FETCH) > _VERSION_WITH_NAMES
+        partition = FetchPartition(wanted.partition, -1, self._position, partition_max_bytes=self._bytes_max)
+        topic = FetchTopic(wanted.topic, topic_id_bytes(wanted.topic_id), [partition])
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_wait_ms_max,
+            min_bytes=1,
+            max_bytes=self._bytes_max,
+            isolation_level=settings.isolation,
+            session_epoch=_NO_SESSION,
+            topics=[topic],
+        )
+        connection.send(request, _VERSION_WITH_IDS if is_by_id else _VERSION_WITH_NAMES)
+        self._asked = connection
+
+    def _take(self, part: PartitionData) -> _Fetched | None:
+        """What the answer holds, if anything; moves on, and asks for what follows."""
+        start = self._position
+        batches = whole_batches(self._range.topic_partition, part.records or b"")
+        if not batches:
+            if part.records:
+                raise CorruptBatch(
+                    f"{self._range.topic_partition}: the batch at offset {start} is longer than what the cluster sends "
+                    f"of it, {len(part.records)} bytes"
+                )
+            self._wait_for_more()
+            return None
+        self._position = max(start, batches[-1][1].next_offset)
+        self._progress_at = time.monotonic()
+        if self._position < self._range.end:
+            try:
+                self._ask()
+            except (Retry, ConnectionBroken):
+                # The next attempt asks again, and deals with it.
+                self._asked = None
+        return _Fetched(start, part, batches)
+
+    def _skip_what_is_gone(self) -> None:
+        partition = self._range.topic_partition
+        earliest = self._client.offsets({partition: EARLIEST})[partition].offset
+        if earliest > self._position:
+            self._lose_up_to(min(earliest, self._range.end), LossReason.RETENTION)
+        else:
+            time.sleep(self._client.settings.retry_backoff_ms / 1000)
+            self._wait_for_more()
+
+    def _wait_for_more(self) -> None:
+        """The log ends before the range does. At a failover that passes, since the high watermark of a new leader
+        comes from behind; what an unclean election has cut off never comes."""
+        log.info("%s ends before the range %s for now", self._range.topic_partition, self._range)
+        if time.monotonic() - self._progress_at > self._client.settings.api_timeout_ms / 1000:
+            self._lose_up_to(self._range.end, LossReason.TRUNCATED)
+
+    def _lose_up_to(self, end: int, reason: LossReason) -> None:
+        self._on_loss(Loss(self._range.topic, self._range.topic_id, self._range.partition, self._position, end, reason))
+        self._position = end
+
+    def _look_for_topic(self) -> None:
+        """Raises Retry while the topic with the range's id exists: then its leader has only not heard of it yet."""
+        self._client.forget(self._range.topic)
+        topic = self._client.topics([self._range.topic]).get(self._range.topic)
+        if topic is not None and topic.topic_id == self._range.topic_id and self._range.partition in topic.leaders:
+            raise Retry(f"{self._range.topic_partition} is not known to its leader yet")
