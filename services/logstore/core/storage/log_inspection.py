@@ -6,18 +6,19 @@ the last segment on; after anything else everything past the recovery point is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from barnabas.ports.disk import Disk
-from barnabas.wire.record_batch import BatchHeader
+from barnabas.ports.disk import Disk, DiskFile
 from services.logstore.core.storage.batch_order import OffsetAndEpoch, in_order
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT
 from services.logstore.core.storage.leader_epochs import NO_EPOCH, LeaderEpochs
 from services.logstore.core.storage.offset_index import ENTRY_BYTES, OffsetIndex
 from services.logstore.core.storage.producer_state import NO_PRODUCER_ID, SNAPSHOT_SUFFIX, parse_snapshot
 from services.logstore.core.storage.scan import scan_batches
-from services.logstore.core.storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, file_name, offsets_of
+from services.logstore.core.storage.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, ascending, file_name, offsets_of
+
+_OFFSET_MAX = 2**63 - 1
+_EPOCH_MAX = 2**31 - 1
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,14 +56,14 @@ class _Reading:
         self._read_producers()
         self._end_offset = start
         if self._base_offsets:
-            if not epochs_are_known:
-                suspects = self._base_offsets
-            elif shut_down_cleanly:
-                suspects = self._base_offsets[-1:]
-            else:
+            first = 0
+            if epochs_are_known and shut_down_cleanly:
+                first = len(self._base_offsets) - 1
+            elif epochs_are_known:
                 first = sum(base_offset <= self._recovery_point for base_offset in self._base_offsets[1:])
-                suspects = self._base_offsets[first:]
-            self._read_segments(suspects, is_sound=shut_down_cleanly and epochs_are_known)
+            if not (epochs_are_known and shut_down_cleanly and self._read_tail(self._base_offsets[-1])):
+                is_end_known = epochs_are_known and shut_down_cleanly and self._epochs.latest != NO_EPOCH
+                self._recover(first, OffsetAndEpoch(_OFFSET_MAX, self._epochs.latest) if is_end_known else None)
         self._epochs.truncate_from(self._end_offset)
         return LogFound(start, max(self._end_offset, start), self._epochs.latest, self._producer_id_max)
 
@@ -81,22 +82,35 @@ class _Reading:
             for entry in entries or ():
                 self._producer_id_max = max(self._producer_id_max, entry.producer_id)
 
-    def _read_segments(self, suspects: list[int], *, is_sound: bool) -> None:
-        """Up to the first damage, as recovery would: what follows it does not count."""
+    def _read_tail(self, base_offset: int) -> bool:
+        """The end of a log that was closed; False where it is not as a clean stop leaves it."""
+        byte_count = self._byte_count(base_offset)
+        position = self._last_indexed(base_offset, byte_count)
+        batches = scan_batches(self._disk, self._file(base_offset), position, byte_count)
+        self._end_offset, end_position = base_offset, position
+        for at, header in ascending(batches, base_offset):
+            if self._epochs.epoch_of(header.base_offset) not in (header.partition_leader_epoch, NO_EPOCH):
+                return False
+            self._producer_id_max = max(self._producer_id_max, header.producer_id)
+            self._end_offset, end_position = header.next_offset, at + header.size_bytes
+        return end_position == byte_count
+
+    def _recover(self, first: int, end: OffsetAndEpoch | None) -> None:
+        """From that segment on, up to the first damage, as recovery would: what follows it does not count."""
+        suspects = self._base_offsets[first:]
         self._end_offset = suspects[0]
-        epoch = NO_EPOCH
+        epoch = self._epoch_before(self._base_offsets[first - 1]) if first else NO_EPOCH
         for index, base_offset in enumerate(suspects):
-            byte_count = self._files[file_name(base_offset, LOG_SUFFIX)]
+            byte_count = self._byte_count(base_offset)
             if byte_count == 0 and 0 < index < len(suspects) - 1:
                 continue  # Begun, and given up for lack of room.
             if base_offset != self._end_offset:
                 return
+            batches = scan_batches(self._disk, self._file(base_offset), 0, byte_count, check_crc=True)
+            after = self._begin_of_first(suspects[index + 1 :]) or end
+            sound = in_order(batches, OffsetAndEpoch(self._end_offset, epoch), after)
             end_position = 0
-            for position, header in in_order(
-                self._batches(base_offset, byte_count, is_sound=is_sound),
-                OffsetAndEpoch(self._end_offset, epoch),
-                None,
-            ):
+            for position, header in ascending(sound, base_offset):
                 if self._epochs.epoch_of(header.base_offset) != header.partition_leader_epoch:
                     self._epochs.truncate_from(header.base_offset)
                     self._epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -106,10 +120,30 @@ class _Reading:
             if end_position != byte_count:
                 return
 
-    def _batches(self, base_offset: int, byte_count: int, *, is_sound: bool) -> Iterator[tuple[int, BatchHeader]]:
-        file = self._disk.open(f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}")
-        position = self._last_indexed(base_offset, byte_count) if is_sound else 0
-        return scan_batches(self._disk, file, position, byte_count, check_crc=not is_sound)
+    def _epoch_before(self, base_offset: int) -> int:
+        """Of the last batch of a sound segment, or of what is known of its place, whichever is lower."""
+        byte_count = self._byte_count(base_offset)
+        position = self._last_indexed(base_offset, byte_count)
+        batches = scan_batches(self._disk, self._file(base_offset), position, byte_count)
+        epochs = [header.partition_leader_epoch for _, header in ascending(batches, base_offset)]
+        return min(epochs[-1], self._epochs.epoch_of(self._end_offset - 1)) if epochs else NO_EPOCH
+
+    def _begin_of_first(self, base_offsets: list[int]) -> OffsetAndEpoch | None:
+        """Where the first of them begins that holds anything: its name says so, whatever its batches say."""
+        for base_offset in base_offsets:
+            byte_count = self._byte_count(base_offset)
+            if byte_count > 0:
+                first = next(scan_batches(self._disk, self._file(base_offset), 0, byte_count, check_crc=True), None)
+                is_begin = first is not None and first[1].base_offset == base_offset
+                epoch = first[1].partition_leader_epoch if first is not None and is_begin else _EPOCH_MAX
+                return OffsetAndEpoch(base_offset, epoch)
+        return None
+
+    def _byte_count(self, base_offset: int) -> int:
+        return self._files[file_name(base_offset, LOG_SUFFIX)]
+
+    def _file(self, base_offset: int) -> DiskFile:
+        return self._disk.open(f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}")
 
     def _last_indexed(self, base_offset: int, byte_count: int) -> int:
         """Where a batch near the end of the segment begins; 0 when its index tells of none."""
@@ -120,7 +154,6 @@ class _Reading:
         index = self._disk.open(f"{self._directory}/{name}")
         entry = self._disk.read_at(index, (entries - 1) * ENTRY_BYTES, ENTRY_BYTES)
         relative_offset, position = OffsetIndex.entry_format.unpack(entry)
-        log = self._disk.open(f"{self._directory}/{file_name(base_offset, LOG_SUFFIX)}")
-        found = next(scan_batches(self._disk, log, position, byte_count), None)
+        found = next(scan_batches(self._disk, self._file(base_offset), position, byte_count), None)
         is_batch = found is not None and found[1].last_offset == base_offset + relative_offset
         return position if is_batch else 0

@@ -196,7 +196,7 @@ class Segment:
         self._max_timestamp = self.time_index.last()
         self._bytes_since_index_entry = self.byte_count - position
         self.indexes_full = len(self.offset_index) >= self._index_entries_max
-        tail = list(self._ascending(scan_batches(self._disk, self.file, position, self.byte_count)))
+        tail = list(ascending(scan_batches(self._disk, self.file, position, self.byte_count), self.base_offset))
         for _, header in tail:
             self._note_timestamp(header.latest_timestamp, header.last_offset)
         for _, header in scan_batches(self._disk, self.file, 0, self.byte_count):
@@ -254,17 +254,8 @@ class Segment:
             self._disk.truncate(self._disk.open(path, create=True), 0)
         self.begin()
         self.is_made = True
-        for position, header in self._ascending(batches):
+        for position, header in ascending(batches, self.base_offset):
             self.add_batch(header.last_offset, header.size_bytes, header.latest_timestamp)
-            yield position, header
-
-    def _ascending(self, batches: Iterable[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader]]:
-        """Up to the first batch that can't come after those before it in this segment: offsets have no checksum."""
-        next_offset = self.base_offset
-        for position, header in batches:
-            if header.base_offset < next_offset or header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
-                return
-            next_offset = header.next_offset
             yield position, header
 
     def end_below(self, offset: int) -> int:
@@ -349,3 +340,13 @@ def offsets_of(names: Iterable[str], suffix: str) -> list[int]:
     """The offsets in the names of the files with `suffix`, ascending."""
     digits = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
     return sorted(int(text) for text in digits if len(text) == 20 and text.isascii() and text.isdecimal())
+
+
+def ascending(batches: Iterable[tuple[int, BatchHeader]], base_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Up to the first batch that can't come after those before it in this segment: offsets have no checksum."""
+    next_offset = base_offset
+    for position, header in batches:
+        if header.base_offset < next_offset or header.last_offset - base_offset > RELATIVE_OFFSET_MAX:
+            return
+        next_offset = header.next_offset
+        yield position, header
