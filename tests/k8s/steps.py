@@ -1,0 +1,187 @@
+"""The steps of the trial, in their order. Each says what it has seen, or raises AssertionError with what is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+from tests.k8s import images
+from tests.k8s.cluster import in_words, wait_until
+from tests.k8s.trial import NAME, NAMESPACE, RELEASE, TAG, Report, Trial, is_ready
+
+ROLLED = ("controller", "purgatory", "gateway", "logstore")
+
+
+def build(trial: Trial) -> list[str]:
+    """Images of every role."""
+    if trial.cluster.node_tool is None:
+        return ["not done: an existing cluster pulls what was pushed"]
+    sizes = images.build(trial.cluster, TAG)
+    return [f"images on top of their base: {in_words([f'{role} {size}' for role, size in sizes.items()])}"]
+
+
+def install(trial: Trial) -> list[str]:
+    """Into an empty namespace that admits nothing but confined pods."""
+    trial.clean_up()
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    trial.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+    trial.make_volumes()
+    started_s = time.monotonic()
+    trial.install()
+    seconds = time.monotonic() - started_s
+    restarts = sum(
+        status["restartCount"] for pod in trial.pods().values() for status in pod["status"]["containerStatuses"]
+    )
+    nodes = [node["id"] for node in trial.ask("ListNodes")["nodes"] if node["role"] == "logstore"]
+    return [
+        f"`helm install --wait` took {seconds:.0f} s; {len(trial.ready())} pods ready, {restarts} restarts",
+        f"the namespace enforces the restricted Pod Security Standard; the release is called `{RELEASE}`",
+        f"the ops API, reached by a pod's address, names the logstores {in_words(nodes)}",
+    ]
+
+
+def outside(trial: Trial) -> list[str]:
+    """Produce and consume from outside, by node ports."""
+    with trial.load("outside") as reports:
+        time.sleep(5)
+    return [f"by {trial.bootstrap} and a port per broker: {clean(reports)}"]
+
+
+def roll(trial: Trial) -> list[str]:
+    """Every pod is replaced, role by role, under load."""
+    lines = []
+    with trial.load("rolled") as reports:
+        for role in ROLLED:
+            before = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items()}
+            kind = "statefulset" if role == "logstore" else "deployment"
+            started_s = time.monotonic()
+            with trial.watched(role) as samples:
+                trial.kubectl("rollout", "restart", f"{kind}/{NAME}-{role}")
+                trial.kubectl("rollout", "status", f"{kind}/{NAME}-{role}", "--timeout=300s")
+            after = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items() if is_ready(pod)}
+            assert not set(before.values()) & set(after.values()), f"a {role} was not replaced"
+            fewest = min(samples, default=len(before))
+            assert fewest >= len(before) - (role == "logstore"), f"{fewest} of {len(before)} {role} pods were ready"
+            seconds = time.monotonic() - started_s
+            lines.append(f"{role}: {len(before)} pods in {seconds:.0f} s, never fewer than {fewest} ready")
+    return [*lines, clean(reports)]
+
+
+def failed_upgrade(trial: Trial) -> list[str]:
+    """An image that doesn't exist, under --atomic: rolled back, and nobody has to help."""
+    with trial.load("misled") as reports:
+        refusal = trial.refused_upgrade("--atomic", "--timeout", "45s", **{"image.tag": "there-is-none"})
+        assert "rolled back" in refusal, refusal
+        seconds = trial.wait_ready()
+        tags = {pod["spec"]["containers"][0]["image"].rpartition(":")[2] for pod in trial.pods("logstore").values()}
+        assert tags == {TAG}, tags
+    return [
+        f"helm said: …{refusal[-110:]}",
+        f"{seconds:.0f} s after it every pod was ready again with the image before; no pod was deleted by hand",
+        clean(reports),
+    ]
+
+
+def evict(trial: Trial) -> list[str]:
+    """Two evictions of logstores at once: the budget lets one pass, and the next when the first is in sync."""
+
+    def body(pod: str) -> str:
+        return json.dumps(
+            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
+        )
+
+    def path(pod: str) -> str:
+        return f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction"
+
+    first, second = f"{NAME}-logstore-0", f"{NAME}-logstore-1"
+    with trial.load("evicted") as reports:
+        trial.kubectl("create", "--raw", path(first), "--filename", "-", text=body(first))
+        refusal = trial.cluster.refused(
+            "kubectl", "create", "--raw", path(second), "--filename", "-", text=body(second)
+        )
+        assert "disruption budget" in refusal, refusal
+        seconds = wait_until("the evicted pod back in sync", lambda: len(trial.ready("logstore")) == 3)
+        trial.kubectl("create", "--raw", path(second), "--filename", "-", text=body(second))
+        wait_until("the second one too", lambda: len(trial.ready("logstore")) == 3)
+    return [
+        f"the second eviction: {refusal[-80:]}",
+        f"back in sync after {seconds:.0f} s, then it passed",
+        clean(reports),
+    ]
+
+
+def scale(trial: Trial) -> list[str]:
+    """Gateways up and down; a fourth logstore, filled, drained and taken away."""
+    lines = []
+    with trial.load("scaled") as reports:
+        trial.upgrade(**{"gateway.replicas": "4"})
+        assert len(trial.ready("gateway")) == 4
+        trial.upgrade(**{"gateway.replicas": "2"})
+        wait_until("two gateways", lambda: len(trial.pods("gateway")) == 2)
+        lines.append("gateways 2 → 4 → 2")
+        trial.upgrade(**{"logstore.replicas": "4"})
+        assert len(trial.ready("logstore")) == 4
+        trial.create_topic("wide", partitions=12)
+        wait_until("replicas on logstore 3", lambda: trial.partitions_with(3) > 0)
+        lines.append(f"logstores 3 → 4: the new one has {trial.partitions_with(3)} replicas of a new topic")
+        refusal = trial.refused_upgrade(**{"logstore.replicas": "3"})
+        assert "takes logstore 3 away" in refusal, refusal
+        lines.append(f"helm refused to go back to 3: …{refusal[refusal.find('logstore.replicas=3') :]}")
+        trial.ask("DrainNode", nodeId=3, moveReplicas=True)
+        seconds = wait_until("logstore 3 drained", lambda: _is_drained(trial, 3))
+        assert trial.partitions_with(3) == 0
+        trial.upgrade(**{"logstore.replicas": "3", "logstore.drained": "{3}"})
+        wait_until("three logstores", lambda: len(trial.pods("logstore")) == 3)
+        lines.append(f"drained by the ops API in {seconds:.0f} s, named in logstore.drained, and taken away")
+    return [*lines, clean(reports)]
+
+
+def _is_drained(trial: Trial, node_id: int) -> bool:
+    drains = trial.ask("ListDrains").get("drains", [])
+    return any(each.get("nodeId", 0) == node_id and each.get("done", False) for each in drains)
+
+
+def lose_volume(trial: Trial) -> list[str]:
+    """A pod and its volume are gone: the logstore comes back empty and catches up."""
+    pod, claim = f"{NAME}-logstore-1", f"data-{NAME}-logstore-1"
+    with trial.load("survived") as reports:
+        had = trial.partitions_with(1)
+        lost = trial.kubectl("get", "pvc", claim, "--output", "jsonpath={.spec.volumeName}")
+        trial.kubectl("delete", "pvc", claim, "--wait=false")
+        trial.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+        if trial.cluster.node_tool is not None:
+            trial.cluster.run("kubectl", "delete", "persistentvolume", lost, "--wait=false")
+            wait_until("the claim gone", lambda: lost not in trial.kubectl("get", "pvc", "--output", "wide"))
+            shutil.rmtree(trial.volumes / lost)
+        seconds = wait_until("the logstore in sync again", lambda: len(trial.ready("logstore")) == 3, timeout_s=300)
+        bound = trial.kubectl("get", "pvc", claim, "--output", "jsonpath={.spec.volumeName}")
+        assert bound != lost
+        assert trial.partitions_with(1) == had
+    return [f"in sync again with all {had} replicas {seconds:.0f} s later, on an empty volume", clean(reports)]
+
+
+def uninstall(trial: Trial) -> list[str]:
+    """Nothing is left but the volumes' claims."""
+    trial.cluster.run("helm", "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "4m")
+    wait_until("every pod gone", lambda: not trial.pods())
+    kinds = "all,configmap,secret,serviceaccount,pdb,networkpolicy,hpa,role,rolebinding,endpointslice"
+    left = trial.cluster.get(kinds, NAMESPACE, f"app.kubernetes.io/instance={RELEASE}")
+    assert not left, in_words([f"{each['kind']} {each['metadata']['name']}" for each in left])
+    claims = [each["metadata"]["name"] for each in trial.cluster.get("pvc", NAMESPACE)]
+    assert claims, "the data went too"
+    trial.clean_up()
+    return [f"left: {in_words(claims)}"]
+
+
+def clean(reports: list[Report]) -> str:
+    (report,) = reports
+    assert report.told["acknowledged"] > 0
+    assert not report.problems, f"{'; '.join(report.problems)}; {report}"
+    return str(report)
+
+
+STEPS = {
+    each.__name__: each
+    for each in (build, install, outside, roll, failed_upgrade, evict, scale, lose_volume, uninstall)
+}
