@@ -78,19 +78,21 @@ def _inferred_struct(value: dict[str, object], depth: int) -> Struct:
 
 
 def text_of(value: object) -> str:
-    """A value as a text column keeps it: text as it is, everything else as JSON writes it."""
-    if isinstance(value, str):
-        return value
-    try:
-        return orjson.dumps(value, default=_text_of_other, option=orjson.OPT_NON_STR_KEYS).decode()
-    except (orjson.JSONEncodeError, RecursionError):
-        return str(value)
-
-
-def _text_of_other(value: object) -> object:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return str(value)
+    """A value as a text column keeps it: text as it is, JSON's other values as JSON writes them, bytes in base64."""
+    match value:
+        case str():
+            return value
+        case None | bool() | int() | float() | dict() | list():
+            try:
+                return orjson.dumps(value, default=text_of, option=orjson.OPT_NON_STR_KEYS).decode()
+            except (orjson.JSONEncodeError, RecursionError):
+                return str(value)  # a number of more than 64 bits, say
+        case bytes():
+            return base64.b64encode(value).decode()
+        case datetime.datetime():
+            return value.isoformat()
+        case _:
+            return str(value)
 
 
 class Inside(enum.Enum):

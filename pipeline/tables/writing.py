@@ -132,16 +132,3 @@ def _since_epoch(times: pa.ChunkedArray, unit_us: int) -> pa.ChunkedArray:
 
 def _record_column(rows: pa.Table, name: str) -> pa.ChunkedArray:
     return rows.column(f"_{name}" if f"_{name}" in rows.column_names else name)
-
-
-def read_rows(uri: str, columns: list[str] | None = None) -> pa.Table:
-    """A data file's rows, without the columns that its directory names spell."""
-    filesystem, path = filesystem_and_path(uri)
-    with filesystem.open_input_file(path) as file:
-        return pq.read_table(file, columns=columns, partitioning=None)
-
-
-def read_footer(uri: str) -> pq.FileMetaData:
-    filesystem, path = filesystem_and_path(uri)
-    with filesystem.open_input_file(path) as file:
-        return pq.read_metadata(file)

@@ -1,0 +1,76 @@
+"""How a value becomes fields: one contract for JSON, Avro and Protobuf."""
+
+from __future__ import annotations
+
+import enum
+import functools
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import orjson
+
+from pipeline.core.columns import Struct
+from pipeline.core.rows import MisfitError
+
+
+class ValueFormat(enum.Enum):
+    RAW = "raw"
+    JSON = "json"
+    AVRO = "avro"
+    PROTOBUF = "protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """`declared` are the columns by the value's own schema, None where it has none (JSON)."""
+
+    value: object
+    declared: Struct | None
+
+
+class ValueDecoder(Protocol):
+    def decode(self, value: bytes) -> Decoded:
+        """Raises MisfitError: a dead letter. Any other error ends the batch: nobody knows what the value is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What a job says of its values; goes to executors as it is. `columns` are the types that it declares itself."""
+
+    format: ValueFormat = ValueFormat.RAW
+    registry_url: str = ""
+    schema_file: str = ""
+    message: str = ""
+    columns: Struct = field(default_factory=Struct)
+
+
+class JsonDecoder:
+    def decode(self, value: bytes) -> Decoded:
+        try:
+            return Decoded(orjson.loads(value), None)
+        except orjson.JSONDecodeError as error:
+            raise MisfitError(f"not JSON: {error!s:.120}") from None
+
+
+@functools.lru_cache(maxsize=8)
+def decoder_of(decoding: Decoding) -> ValueDecoder:
+    """One per process and job: registries and compiled schemas are remembered in it."""
+    # Imported where they are needed: a job of JSON needs no Avro and no compiler of Protobuf.
+    from pipeline.schemas.registry import Registry
+
+    registry = Registry(decoding.registry_url) if decoding.registry_url else None
+    match decoding.format:
+        case ValueFormat.JSON:
+            return JsonDecoder()
+        case ValueFormat.AVRO:
+            from pipeline.schemas.avro import AvroDecoder
+
+            return AvroDecoder.of_file(decoding.schema_file) if registry is None else AvroDecoder(registry, None)
+        case ValueFormat.PROTOBUF:
+            from pipeline.schemas.protobuf import ProtobufDecoder
+
+            if registry is None:
+                return ProtobufDecoder.of_file(decoding.schema_file, decoding.message)
+            return ProtobufDecoder(registry, None)
+        case ValueFormat.RAW:
+            raise AssertionError("raw values are not decoded")

@@ -1,0 +1,222 @@
+"""What an executor does with its share of a batch: decode, sort out what does not fit, write files, report.
+
+Nothing that it does is seen before the driver commits: a task that is run twice, or dies, leaves files that no table
+names. A task that meets fields that the table lacks stops writing and goes on reading, to tell all of them at once.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.core.columns import Struct, merged_structs
+from pipeline.core.positions import TopicPartition
+from pipeline.core.rows import MisfitError, RowMaker
+from pipeline.schemas.decoding import Decoding, ValueDecoder, ValueFormat, decoder_of
+from pipeline.tables.arrow_types import from_arrow_schema
+from pipeline.tables.contract import WriteTarget, WrittenFile
+from pipeline.tables.record_columns import RECORD_FIELDS, RESERVED, TOMBSTONE, dead_letter_schema
+from pipeline.tables.writing import FilesWriter
+
+REPORT_SCHEMA = "report binary"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """One table's part of a batch. `set_aside`: offsets that are dead letters already, of a batch that was cut short.
+
+    `upsert`: rows are changes (with a column that says of tombstones), to be merged by key before they are committed.
+    """
+
+    target: WriteTarget
+    dead_letters: WriteTarget
+    decoding: Decoding
+    upsert: bool = False
+    skip_below: Mapping[TopicPartition, int] = field(default_factory=dict)
+    set_aside: frozenset[tuple[str, int, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """By topic where its records go."""
+
+    by_topic: Mapping[str, str]
+    tables: Mapping[str, TablePlan]
+
+
+@dataclass(slots=True)
+class TableReport:
+    """What became of one table's records in one task. `timestamp_ms_max`: of the newest row, -1 without rows."""
+
+    files: list[WrittenFile] = field(default_factory=list)
+    dead_letters: list[WrittenFile] = field(default_factory=list)
+    growth: Struct = field(default_factory=Struct)
+    rows: int = 0
+    dead: int = 0
+    timestamp_ms_max: int = -1
+
+
+def run_task(batches: Iterator[pa.RecordBatch], plan: BatchPlan) -> Iterator[pa.RecordBatch]:
+    """Spark's mapInArrow: one row out, a pickled dict of TableReport by table."""
+    workers: dict[str, _TableTask] = {}
+    try:
+        for batch in batches:
+            for topic, records in _by_topic(batch):
+                name = plan.by_topic.get(topic)
+                if name is None:
+                    continue  # made after the batch was planned: its offsets are not in the batch's positions
+                worker = workers.get(name)
+                if worker is None:
+                    worker = workers[name] = _TableTask(plan.tables[name])
+                worker.take(topic, records)
+        reports = {name: worker.finish() for name, worker in workers.items()}
+    except BaseException:
+        for worker in workers.values():
+            worker.abandon()
+        raise
+    yield pa.RecordBatch.from_pydict({"report": [pickle.dumps(reports)]})
+
+
+def read_reports(pickled: list[bytes]) -> dict[str, TableReport]:
+    """All tasks' reports as one per table. (Pickled by our own executors.)"""
+    merged: dict[str, TableReport] = {}
+    for each in pickled:
+        for name, report in pickle.loads(each).items():
+            into = merged.setdefault(name, TableReport())
+            into.files += report.files
+            into.dead_letters += report.dead_letters
+            into.growth = merged_structs(into.growth, report.growth)
+            into.rows += report.rows
+            into.dead += report.dead
+            into.timestamp_ms_max = max(into.timestamp_ms_max, report.timestamp_ms_max)
+    return merged
+
+
+def _by_topic(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    topics = pc.unique(batch.column("topic")).to_pylist()
+    for topic in topics:
+        yield topic, batch if len(topics) == 1 else batch.filter(pc.equal(batch.column("topic"), topic))
+
+
+class _TableTask:
+    def __init__(self, plan: TablePlan) -> None:
+        self._plan = plan
+        self._report = TableReport()
+        self._files = FilesWriter(plan.target)
+        self._dead_letters = FilesWriter(plan.dead_letters)
+        self._schema = plan.target.arrow_schema()
+        self._decoder: ValueDecoder | None = None
+        self._rows: RowMaker | None = None
+        if plan.decoding.format is not ValueFormat.RAW:
+            self._decoder = decoder_of(plan.decoding)
+            values = [each for each in self._schema if each.name not in RESERVED]
+            self._rows = RowMaker(from_arrow_schema(pa.schema(values)), RESERVED)
+        self._declared: set[int] = set()
+
+    def take(self, topic: str, batch: pa.RecordBatch) -> None:
+        records = self._lacking(topic, _records(batch))
+        if records.num_rows == 0:
+            return
+        if self._plan.upsert:
+            records = self._keyed(records)
+        if self._rows is None:
+            self._write(records, records)
+        else:
+            self._decode(records, self._rows)
+
+    def _lacking(self, topic: str, records: pa.Table) -> pa.Table:
+        """Without what the table, or its dead letters, have already."""
+        for (name, partition), below in self._plan.skip_below.items():
+            if name == topic:
+                old = pc.and_(pc.equal(records["partition"], partition), pc.less(records["offset"], below))
+                records = records.filter(pc.invert(old))
+        if self._plan.set_aside:
+            identities = zip(records["partition"].to_pylist(), records["offset"].to_pylist(), strict=True)
+            kept = [(topic, partition, offset) not in self._plan.set_aside for partition, offset in identities]
+            records = records.filter(pa.array(kept, pa.bool_()))
+        return records
+
+    def _keyed(self, records: pa.Table) -> pa.Table:
+        """Those with a key; the others can be nobody's update."""
+        without = pc.is_null(records["key"])
+        self._lay_aside(
+            records.filter(without), ["the record has no key, the table is by key"] * pc.sum(without).as_py()
+        )
+        return records.filter(pc.invert(without))
+
+    def _lay_aside(self, records: pa.Table, reasons: list[str]) -> None:
+        if reasons:
+            dead = records.append_column("reason", pa.array(reasons, pa.string()))
+            self._dead_letters.write(dead.select(dead_letter_schema().names))
+            self._report.dead += len(reasons)
+
+    def _decode(self, records: pa.Table, maker: RowMaker) -> None:
+        rows: list[dict[str, object]] = []
+        kept: list[int] = []
+        misfits: list[int] = []
+        reasons: list[str] = []
+        for index, value in enumerate(records["value"].to_pylist()):
+            try:
+                rows.append({} if value is None else self._row(value, maker))
+                kept.append(index)
+            except MisfitError as error:
+                misfits.append(index)
+                reasons.append(str(error))
+        if misfits:
+            self._lay_aside(records.take(misfits), reasons)
+            records = records.take(kept)
+        if not maker.growth.columns:
+            self._write(records, self._columns(records, rows))
+
+    def _row(self, value: bytes, maker: RowMaker) -> dict[str, object]:
+        assert self._decoder is not None
+        decoded = self._decoder.decode(value)
+        if decoded.declared is not None and id(decoded.declared) not in self._declared:
+            maker.declare(decoded.declared)
+            self._declared.add(id(decoded.declared))
+        return maker.row(decoded.value)
+
+    def _columns(self, records: pa.Table, rows: list[dict[str, object]]) -> pa.Table:
+        """The rows in the table's columns: the record's own under their names with `_`, the fields' by name."""
+        columns = []
+        for each in self._schema:
+            if each.name == TOMBSTONE:
+                columns.append(pc.is_null(records["value"]))
+            elif each.name in RESERVED:
+                columns.append(records[each.name[1:]].cast(each.type))
+            else:
+                columns.append(pa.chunked_array([pa.array([row.get(each.name) for row in rows], each.type)]))
+        return pa.table(columns, schema=self._schema)
+
+    def _write(self, records: pa.Table, rows: pa.Table) -> None:
+        if records.num_rows == 0:
+            return
+        newest = pc.max(records["timestamp"]).as_py()
+        if newest is not None:
+            self._report.timestamp_ms_max = max(self._report.timestamp_ms_max, round(newest.timestamp() * 1000))
+        self._report.rows += records.num_rows
+        if self._plan.upsert and TOMBSTONE not in rows.column_names:
+            rows = rows.append_column(TOMBSTONE, pc.is_null(records["value"]))
+        self._files.write(rows.select(self._schema.names))
+
+    def finish(self) -> TableReport:
+        if self._rows is not None and self._rows.growth.columns:
+            self.abandon()
+            return TableReport(growth=self._rows.growth)
+        self._report.files = self._files.close()
+        self._report.dead_letters = self._dead_letters.close()
+        return self._report
+
+    def abandon(self) -> None:
+        self._files.abandon()
+        self._dead_letters.abandon()
+
+
+def _records(batch: pa.RecordBatch) -> pa.Table:
+    """The source's columns as tables keep them, in their order."""
+    columns = [batch.column(name).cast(data_type) for name, data_type in RECORD_FIELDS.items()]
+    return pa.table(columns, names=list(RECORD_FIELDS))

@@ -1,0 +1,97 @@
+"""Where a job's tables are, and how they are opened or made."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pipeline.core.partitioning import Partitioning
+from pipeline.tables.contract import Clock, Table, TableError
+from pipeline.tables.locations import local_path, to_uri
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+DEAD_LETTERS = "__dead_letters"
+
+
+class TableFormat(enum.Enum):
+    ICEBERG = "iceberg"
+    DELTA = "delta"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """`root` is a directory (or an address of an object store) with a table per name.
+
+    For Iceberg `catalog` are pyiceberg's properties of a catalog (`type=rest uri=…`); without any, a catalog in SQLite
+    beside the tables. A table's name may have a namespace before it (`lake.orders`); Iceberg needs one, `lake` if none.
+    """
+
+    format: TableFormat
+    root: str
+    now_ms: Clock
+    catalog: Mapping[str, str] = field(default_factory=dict)
+
+    def open(self, name: str, job: str) -> Table | None:
+        match self.format:
+            case TableFormat.ICEBERG:
+                from pipeline.tables.iceberg import IcebergTable
+
+                return IcebergTable.open(self.iceberg_catalog, self.identifier(name), job)
+            case TableFormat.DELTA:
+                from pipeline.tables.delta import DeltaLakeTable
+
+                return DeltaLakeTable.open(self.location(name), job, self.now_ms)
+            case TableFormat.PARQUET:
+                from pipeline.tables.parquet import ParquetTable
+
+                return ParquetTable.open(self.location(name), job, self.now_ms)
+
+    def create(self, name: str, job: str, schema: pa.Schema, partitioning: Partitioning) -> Table:
+        match self.format:
+            case TableFormat.ICEBERG:
+                from pipeline.tables.iceberg import IcebergTable
+
+                return IcebergTable.create(self.iceberg_catalog, self.identifier(name), job, schema, partitioning)
+            case TableFormat.DELTA:
+                from pipeline.tables.delta import DeltaLakeTable
+
+                return DeltaLakeTable.create(self.location(name), job, schema, partitioning, self.now_ms)
+            case TableFormat.PARQUET:
+                from pipeline.tables.parquet import ParquetTable
+
+                return ParquetTable.create(self.location(name), job, schema, partitioning, self.now_ms)
+
+    def location(self, name: str) -> str:
+        return f"{to_uri(self.root)}/{name}"
+
+    @staticmethod
+    def identifier(name: str) -> str:
+        return name if "." in name else f"lake.{name}"
+
+    @functools.cached_property
+    def iceberg_catalog(self) -> Catalog:
+        from pyiceberg.catalog import load_catalog
+
+        properties = dict(self.catalog)
+        if not properties:
+            root = local_path(to_uri(self.root))
+            if root is None:
+                raise TableError(f"Iceberg in {self.root} needs a catalog: --catalog type=rest --catalog uri=http://…")
+            root.mkdir(parents=True, exist_ok=True)
+            properties = {"type": "sql", "uri": f"sqlite:///{root}/catalog.db"}
+        properties.setdefault("warehouse", to_uri(self.root))
+        return load_catalog("barnabas", **properties)
+
+
+def table_name(template: str, topic: str) -> str:
+    """The table for a topic: `{topic}` in the template, its dots and other signs made `_`."""
+    return template.replace("{topic}", re.sub(r"[^A-Za-z0-9_-]", "_", topic))
