@@ -50,6 +50,7 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import StreamLink
+from barnabas.runtime.trace_parent import TraceParent
 from barnabas.wire.errors import ErrorCode
 from protos.controller.v1 import membership_pb2 as pb
 from protos.controller.v1 import membership_pb2_grpc as rpc
@@ -81,7 +82,7 @@ class _Controller:
 
     def __init__(self, address: str, create_revision: int) -> None:
         self.create_revision = create_revision
-        self.channel = create_channel(address)
+        self.channel = create_channel(address, interceptors=(TraceParent(),))
         self.stub: MembershipAsyncStub = rpc.MembershipStub(self.channel)
         self._users = 0
         self._retired = False

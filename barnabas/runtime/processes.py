@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
+from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.processes_messages import HEARTBEAT_MS, MessageSocket
 
@@ -160,7 +161,8 @@ def run_until_signal(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 
     `serve` returns when it has stopped what it started. A service's `__main__` ends with this call.
     """
-    asyncio.run(_serve_until_signal(serve))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(_serve_until_signal(serve))
 
 
 async def _serve_until_signal(serve: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:

@@ -6,7 +6,7 @@ One aio event loop per process: several in one misbehave (grpc issue 25364).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import grpc
 import grpc.aio
@@ -60,9 +60,12 @@ def create_server(*addresses: str, options: Options = ()) -> tuple[grpc.aio.Serv
     return server, ports[0]
 
 
-def create_channel(address: str, *, options: Options = ()) -> grpc.aio.Channel:
+def create_channel(
+    address: str, *, options: Options = (), interceptors: Sequence[Any] = ()
+) -> grpc.aio.Channel:
     """A channel to "host:port" with a connection of its own; nothing is connected before the first call."""
-    return grpc.aio.insecure_channel(address, options=[*DATA_OPTIONS, *_CHANNEL_OPTIONS, *options])
+    every = [*DATA_OPTIONS, *_CHANNEL_OPTIONS, *options]
+    return grpc.aio.insecure_channel(address, options=every, interceptors=list(interceptors))
 
 
 async def stop_server(server: grpc.aio.Server, grace_ms: int) -> None:

@@ -20,6 +20,7 @@ from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
+from barnabas.runtime.traces import trace_exporter
 from services.controller.core.controller import Controller
 from services.controller.shell import membership, operations
 from services.controller.shell.config import ControllerConfig
@@ -69,7 +70,8 @@ async def run(config: ControllerConfig) -> None:
         task.add_done_callback(background.discard)
 
     driver = Driver(core, etcd, keys, on_ready_changed)
-    membership.add_membership(server, driver)
+    traces = trace_exporter(config.traces_otlp_endpoint, "controller", config.controller_id)
+    membership.add_membership(server, driver, traces)
     operations.add_operations(server, driver)
     add_reflection(server, membership.SERVICE, operations.SERVICE)
     await server.start()

@@ -9,6 +9,7 @@ import signal
 import msgspec
 
 from barnabas.runtime.allocator import keep_large_buffers
+from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.processes import parent_socket
 from services.gateway.shell import joint
@@ -57,7 +58,8 @@ def main() -> None:
     # Requests leave few cycles behind; what is loaded now lives as long as the process.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-    asyncio.run(serve())
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(serve())
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
 from barnabas.runtime.rpc import add_health, add_reflection, create_server, stop_server
 from barnabas.runtime.streams import register_stream
+from barnabas.runtime.traces import trace_exporter
 from protos.purgatory.v1 import purgatory_pb2
 from services.purgatory.shell.config import PurgatoryConfig
 from services.purgatory.shell.pod import PurgatoryPod
@@ -39,7 +40,8 @@ async def serve(config: PurgatoryConfig) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    pod = PurgatoryPod(config.pod_id, config.purgatory_entries_max)
+    traces = trace_exporter(config.traces_otlp_endpoint, "purgatory", config.pod_id)
+    pod = PurgatoryPod(config.pod_id, config.purgatory_entries_max, traces)
     server, port = create_server(config.listeners)
     register_stream(server, SERVICE, "Park", pod.open_stream, pending_bytes_max=PENDING_BYTES_MAX)
     health = await add_health(server, SERVICE, serving=False)

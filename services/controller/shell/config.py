@@ -8,6 +8,7 @@ import msgspec
 
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.metrics_listener import check_metrics_listener
+from barnabas.runtime.traces import check_trace_endpoint
 from services.controller.core.offsets_topic import OffsetsTopic
 from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
@@ -37,12 +38,15 @@ class ControllerConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     leader_imbalance_per_broker_percentage: Annotated[int, msgspec.Meta(ge=0, le=100)] = 10
     # Where the controller is scraped, "host:port"; empty: nowhere, port 0 takes any.
     metrics_listeners: str = ""
+    # The collector of traces, "host:port" of its gRPC listener; empty: none.
+    traces_otlp_endpoint: str = ""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["json", "console"] = "json"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_metrics_listener(self.metrics_listeners)
+        check_trace_endpoint(self.traces_otlp_endpoint)
 
     def topic_defaults(self) -> TopicDefaults:
         offsets = OffsetsTopic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
@@ -21,8 +22,11 @@ from barnabas.cluster.messages import (
     ElectLeadersRequest,
     MembershipRequest,
 )
+from barnabas.runtime.clock import monotonic_us
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.streams import ServerStream, register_stream
+from barnabas.runtime.trace_parent import trace_of
+from barnabas.runtime.traces import Span, TraceExporter
 from protos.controller.v1 import membership_pb2 as pb
 from services.controller.shell.driver import Driver, NotActive
 
@@ -33,41 +37,52 @@ SERVICE = pb.DESCRIPTOR.services_by_name["Membership"].full_name
 _ROLES = {role.value: role for role in (Role.GATEWAY, Role.PURGATORY)}
 
 
-def add_membership(server: grpc.aio.Server, driver: Driver) -> None:
+def add_membership(server: grpc.aio.Server, driver: Driver, traces: TraceExporter | None = None) -> None:
     """Serve it. (The generated registration would take Subscribe away from the shared stream machinery.)"""
     register_stream(server, SERVICE, "Subscribe", lambda stream: _Subscription(stream, driver))
     handlers = {
-        "CreateTopics": _unary(driver, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
-        "DeleteTopics": _unary(driver, DeleteTopicsRequest, pb.DeleteTopicsRequest, pb.DeleteTopicsResponse),
-        "AlterConfigs": _unary(driver, AlterConfigsRequest, pb.AlterConfigsRequest, pb.AlterConfigsResponse),
+        "CreateTopics": _unary(driver, traces, CreateTopicsRequest, pb.CreateTopicsRequest, pb.CreateTopicsResponse),
+        "DeleteTopics": _unary(driver, traces, DeleteTopicsRequest, pb.DeleteTopicsRequest, pb.DeleteTopicsResponse),
+        "AlterConfigs": _unary(driver, traces, AlterConfigsRequest, pb.AlterConfigsRequest, pb.AlterConfigsResponse),
         "CreatePartitions": _unary(
-            driver, CreatePartitionsRequest, pb.CreatePartitionsRequest, pb.CreatePartitionsResponse
+            driver, traces, CreatePartitionsRequest, pb.CreatePartitionsRequest, pb.CreatePartitionsResponse
         ),
-        "AlterPartition": _unary(driver, AlterPartitionRequest, pb.AlterPartitionRequest, pb.AlterPartitionResponse),
-        "ElectLeaders": _unary(driver, ElectLeadersRequest, pb.ElectLeadersRequest, pb.ElectLeadersResponse),
+        "AlterPartition": _unary(
+            driver, traces, AlterPartitionRequest, pb.AlterPartitionRequest, pb.AlterPartitionResponse
+        ),
+        "ElectLeaders": _unary(driver, traces, ElectLeadersRequest, pb.ElectLeadersRequest, pb.ElectLeadersResponse),
         "AlterReassignments": _unary(
-            driver, AlterReassignmentsRequest, pb.AlterReassignmentsRequest, pb.AlterReassignmentsResponse
+            driver, traces, AlterReassignmentsRequest, pb.AlterReassignmentsRequest, pb.AlterReassignmentsResponse
         ),
         "ControlledShutdown": _unary(
-            driver, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse
+            driver, traces, ControlledShutdownRequest, pb.ControlledShutdownRequest, pb.ControlledShutdownResponse
         ),
         "AllocateProducerIds": _unary(
-            driver, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse
+            driver, traces, AllocateProducerIdsRequest, pb.AllocateProducerIdsRequest, pb.AllocateProducerIdsResponse
         ),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
 
 
 def _unary(
-    driver: Driver, request_type: type[MembershipRequest], message_type: type[Message], answer_type: type[Message]
+    driver: Driver,
+    traces: TraceExporter | None,
+    request_type: type[MembershipRequest],
+    message_type: type[Message],
+    answer_type: type[Message],
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """A method that puts its request to the core and answers what the core responds."""
 
     async def serve(message: Message, context: Context) -> Message:
+        began_us = monotonic_us()
         try:
             response = await driver.ask(from_proto(request_type, message))
         except NotActive as outcome:
             await abort_not_active(context, driver, outcome)
+        trace = trace_of(context) if traces is not None else b""
+        if traces is not None and trace:
+            name = request_type.__name__.removesuffix("Request")
+            traces.export([Span(trace[:16], token_bytes(8), trace[16:], name, began_us, monotonic_us())])
         return to_proto(response, answer_type)
 
     return grpc.unary_unary_rpc_method_handler(serve, message_type.FromString, answer_type.SerializeToString)

@@ -125,7 +125,7 @@ class RequestMetrics:
         self._sending: list[RequestTiming] = []
         """Whose answers the sockets have not taken."""
         self.traces: list[RequestTiming] = []
-        """This turn's, finished."""
+        """Finished, for the host to take."""
         for api_key, handler in HANDLERS.items():
             is_fetch = api_key == ApiKey.FETCH
             api = self.apis[api_key] = ApiMetrics("FetchConsumer" if is_fetch else ApiKey(api_key).api_name)
@@ -212,6 +212,10 @@ class RequestMetrics:
         trace_id = "" if timing.trace is None else timing.trace.trace_id.hex()
         context = slot.connection.context
         self._processor.journal.note(LogLevel.INFO, "slow request", context, slot.header, fields, trace_id)
+
+    def take_traces(self) -> list[RequestTiming]:
+        traces, self.traces = self.traces, []
+        return traces
 
     # --- errors ---
 

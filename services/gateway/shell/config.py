@@ -12,6 +12,7 @@ from barnabas.cluster.config_description import Setting
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics_listener import check_metrics_listener
+from barnabas.runtime.traces import check_trace_endpoint
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -37,6 +38,12 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     ops_listeners: str = "127.0.0.1:0"
     # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
     metrics_listeners: str = ""
+    metrics_enable: bool = True
+    # A timed request that takes as long is logged; -1: none.
+    request_log_slow_ms: OptionalCount = -1
+    # The collector of traces, "host:port" of its gRPC listener, and the part of requests that is traced.
+    traces_otlp_endpoint: str = ""
+    traces_sample_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # Processors, each a process; read again at SIGHUP.
     num_network_threads: Annotated[int, msgspec.Meta(ge=1, le=256)] = 3
@@ -70,6 +77,7 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_metrics_listener(self.metrics_listeners)
+        check_trace_endpoint(self.traces_otlp_endpoint)
         if not self.listeners:
             raise ValueError("listeners: at least one is needed")
         bound = [_parse_listener("listeners", text) for text in self.listeners]
@@ -84,6 +92,10 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         for name in self._advertised():
             if name not in {each for each, _, _ in bound}:
                 raise ValueError(f"advertised.listeners names {name}, which is not in listeners")
+
+    def _traces_sample_every(self) -> int:
+        is_wanted = self.traces_otlp_endpoint and self.metrics_enable and self.traces_sample_ratio > 0
+        return max(1, round(1 / self.traces_sample_ratio)) if is_wanted else 0
 
     def _advertised(self) -> dict[str, tuple[str, int]]:
         parsed = (_parse_listener("advertised.listeners", text) for text in self.advertised_listeners)
@@ -118,6 +130,9 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
             produce_up_conversion=self.produce_message_upconversion_enable,
             fetch_down_conversion=self.log_message_downconversion_enable,
             fetch_memory_bytes=self.queued_max_response_bytes,
+            metrics_enable=self.metrics_enable,
+            traces_sample_every=self._traces_sample_every(),
+            request_log_slow_ms=self.request_log_slow_ms,
             settings=settings or {},
         )
 

@@ -7,7 +7,7 @@ acceptor → processor    SETTINGS     ProcessorSettings, first of all
                         DRAIN        finish what has been begun, then exit
                         METRICS      tell what has been measured
 processor → acceptor    APPLIED      the revision that requests are answered by
-                        CALL         call id, then the request as protobuf
+                        CALL         call id, trace id and span id where it is traced, then the request as protobuf
                         CLOSED       ids of connections that are gone
                         METRICS      a snapshot (`barnabas.metrics.snapshot`): when asked, and before it exits
 """
@@ -118,17 +118,21 @@ def decode_ids(payload: bytes) -> tuple[int, ...]:
     return struct.unpack(f"<{len(payload) // 8}Q", payload)
 
 
-def encode_call(call_id: int, request: ControllerRequest) -> bytes:
+def encode_call(call_id: int, request: ControllerRequest, trace: bytes = b"") -> bytes:
+    """`trace`: trace id and span id, or nothing."""
     for number, (kind, proto) in enumerate(_REQUESTS):
         if isinstance(request, kind):
-            return _CALL_HEAD.pack(call_id, number) + to_proto(request, proto).SerializeToString()
+            head = _CALL_HEAD.pack(call_id, number) + bytes((len(trace),)) + trace
+            return head + to_proto(request, proto).SerializeToString()
     raise AssertionError(f"{type(request).__name__} is no request to the controller")
 
 
-def decode_call(payload: bytes) -> tuple[int, ControllerRequest]:
+def decode_call(payload: bytes) -> tuple[int, ControllerRequest, bytes]:
     call_id, number = _CALL_HEAD.unpack_from(payload)
     kind, proto = _REQUESTS[number]
-    return call_id, from_proto(kind, proto.FromString(payload[_CALL_HEAD.size :]))
+    begin = _CALL_HEAD.size + 1
+    end = begin + payload[_CALL_HEAD.size]
+    return call_id, from_proto(kind, proto.FromString(payload[end:])), payload[begin:end]
 
 
 def encode_answer(call_id: int, answer: ControllerAnswer | None) -> bytes:

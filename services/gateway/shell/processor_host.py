@@ -9,24 +9,31 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+from collections.abc import Iterator
+from time import monotonic_ns
 
 import msgspec
 
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
-from barnabas.metrics.family import Measured
+from barnabas.metrics.family import Measured, Sample
+from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.runtime.idle import IdlePart, loop_waited_ns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.processes_messages import MessageSocket
+from barnabas.runtime.traces import trace_exporter
 from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import Log, LogLevel, Outputs
 from services.gateway.core.processor import Processor
+from services.gateway.core.request_timing import Trace
 from services.gateway.shell import joint
 from services.gateway.shell.client_socket import ClientSocket
 from services.gateway.shell.conversion_worker import ConversionWorker
 from services.gateway.shell.links import Links
+from services.gateway.shell.spans import spans_of
 
 _log = get_logger("gateway.processor")
 
@@ -50,7 +57,16 @@ class ProcessorHost:
         self.links = Links(f"{properties.gateway_id}/{settings.index}", self)
         self._conversions = ConversionWorker(self._converted)
         self.drained = asyncio.Event()
-        self._measured: list[Measured] = [*measures_of_process(f"processor-{settings.index}"), *self._core.measured]
+        self._index = str(settings.index)
+        self._traces = trace_exporter(
+            properties.traces_otlp_endpoint, "gateway", f"{properties.gateway_id}/{self._index}"
+        )
+        self._measured: list[Measured] = [
+            *measures_of_process(f"processor-{self._index}"),
+            *self._core.measured,
+            IdlePart(PROCESSOR_IDLE, self._index, loop_waited_ns, monotonic_ns),
+            self,
+        ]
 
     # --- the acceptor ------------------------------------------------------------------------------------------------
 
@@ -170,6 +186,8 @@ class ProcessorHost:
         self._core.expire(now_ms)
         self._carry_out(self._core.take_outputs())
         self._core.turn_over()
+        if self._core.metrics.traces:
+            self._tell_traces()
         self._set_timer(now_ms)
         if self._core.is_drained():
             self.drained.set()
@@ -186,7 +204,7 @@ class ProcessorHost:
         for pod_id, park in outputs.parks:
             self.links.send_park(pod_id, park)
         for call in outputs.controller_calls:
-            self._acceptor.send(joint.CALL, joint.encode_call(call.call_id, call.request))
+            self._acceptor.send(joint.CALL, joint.encode_call(call.call_id, call.request, _context(call.trace)))
         for logstore_call in outputs.logstore_calls:
             self.links.send_call(logstore_call)
         for call_id in outputs.logstore_cancels:
@@ -234,6 +252,17 @@ class ProcessorHost:
         self._timer = None
         self._schedule_turn()
 
+    def _tell_traces(self) -> None:
+        traced = self._core.metrics.take_traces()
+        if self._traces is not None:
+            self._traces.export([span for timing in traced for span in spans_of(timing)])
+
+    def samples(self) -> Iterator[Sample]:
+        """The lines of requests and answers in this processor."""
+        clients = self._core.clients
+        yield Sample(REQUEST_QUEUE_SIZE, (self._index,), clients.queued_requests())
+        yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), clients.queued_responses())
+
     def _tell_metrics(self) -> None:
         samples = [sample for part in self._measured for sample in part.samples()]
         self._acceptor.send(joint.METRICS, pack(samples))
@@ -242,8 +271,14 @@ class ProcessorHost:
         """Close what is left, without waiting for clients. What has been counted is told before that."""
         self._tell_metrics()
         self._conversions.stop()
+        if self._traces is not None:
+            self._traces.close()
         for client in self._sockets.values():
             client.abort()
+
+
+def _context(trace: Trace | None) -> bytes:
+    return b"" if trace is None else trace.trace_id + trace.span_id
 
 
 def _new_session_id() -> int:

@@ -17,6 +17,7 @@ from barnabas.metrics.family import Sample
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.processes import ChildProcess, spawn
+from barnabas.runtime.traces import CURRENT
 from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint
@@ -201,7 +202,7 @@ class Processors:
             case joint.METRICS:
                 self._metrics.heard(processor.serial, payload)
             case joint.CALL if len(self._calls) >= _CALLS_MAX:
-                call_id, _ = joint.decode_call(payload)
+                call_id, _, _ = joint.decode_call(payload)
                 processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, None))
             case joint.CALL:
                 task = self._loop.create_task(self._call(processor, payload))
@@ -211,7 +212,8 @@ class Processors:
                 _log.error("an unknown message of a processor", kind=kind)
 
     async def _call(self, processor: _Processor, payload: bytes) -> None:
-        call_id, request = joint.decode_call(payload)
+        call_id, request, trace = joint.decode_call(payload)
+        CURRENT.set(trace)
         answer = await self._ask_controller(request)
         processor.child.messages.send(joint.ANSWER, joint.encode_answer(call_id, answer))
 

@@ -296,6 +296,7 @@ class LogstoreCore:
         outgoing.replication = self._replication.take_outgoing()
         outgoing.coordinations = self._coordination.take_responses()
         outgoing.coordination_problems = self._coordination.take_problems()
+        outgoing.traced = self._outbox.times.take_traced()
         return outgoing
 
     # --- what arrives ------------------------------------------------------------------------------------------------

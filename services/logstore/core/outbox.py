@@ -11,7 +11,7 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
 from services.logstore.core.replication.outbox import ReplicationOutgoing
-from services.logstore.core.request_times import RequestTimes, TimedRequest
+from services.logstore.core.request_times import RequestTimes, TimedRequest, TracedWork
 from services.logstore.core.storage.compaction.orders import CleanerCommand, PassReport
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.streams import ExchangeStream, ReadStream, WatchStream
@@ -41,6 +41,8 @@ class Outgoing:
     cleaner: list[CleanerCommand] = field(default_factory=list)
     passes: list[PassReport] = field(default_factory=list)
     replication: ReplicationOutgoing = field(default_factory=ReplicationOutgoing)
+    traced: list[TracedWork] = field(default_factory=list)
+    """Traced requests that have been answered."""
     coordination_problems: list[str] = field(default_factory=list)
     """Partitions of `__consumer_offsets` that are led here and can't be read, in whole or in part, and why."""
 

@@ -13,6 +13,7 @@ from barnabas.runtime.config import settings_of
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics_listener import check_metrics_listener
+from barnabas.runtime.traces import check_trace_endpoint
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.replica_selection import ReplicaSelector
 from services.logstore.core.replication.fetcher import FetchLimits
@@ -136,6 +137,8 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     metrics_topics_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 100
 
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
+    # The collector of traces, "host:port" of its gRPC listener; empty: none.
+    traces_otlp_endpoint: str = ""
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
 
@@ -147,6 +150,7 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
         if self.node_id < 0:
             raise ValueError("node.id is not set and has no default")
         check_metrics_listener(self.metrics_listeners)
+        check_trace_endpoint(self.traces_otlp_endpoint)
         host, port = _split("listeners", self.listeners)
         if self.control_listeners:
             _split("control.listeners", self.control_listeners)

@@ -6,11 +6,14 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from time import monotonic_ns
 from typing import Final
 
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.log_families import LOG_DIRECTORY_FREE_BYTES, LOG_DIRECTORY_TOTAL_BYTES
+from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.metrics.snapshot import pack
+from barnabas.runtime.idle import IdlePart, loop_waited_ns
 from barnabas.runtime.process_metrics import measures_of_process
 from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.survey import Survey
@@ -57,7 +60,11 @@ class DataMetrics:
         self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._disks = Disks(log_dirs)
-        self._measured: list[Measured] = [*measures_of_process("data"), self._disks]
+        self._measured: list[Measured] = [
+            *measures_of_process("data"),
+            self._disks,
+            IdlePart(HANDLER_IDLE, "data-loop", loop_waited_ns, monotonic_ns),
+        ]
         self._core: LogstoreCore | None = None
         self._survey: Survey | None = None
 

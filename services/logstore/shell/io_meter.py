@@ -20,8 +20,10 @@ class IoMeter:
         self._by = by
         self._times: dict[type[StorageEffect], Histogram] = {}
         self._flushes = Histogram()
+        self.busy_ns = 0
 
     def add(self, effect: StorageEffect, took_ns: int) -> None:
+        self.busy_ns += took_ns
         kind = type(effect)
         times = self._times.get(kind)
         if times is None:

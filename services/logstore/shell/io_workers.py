@@ -29,12 +29,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from time import perf_counter_ns
+from time import monotonic_ns, perf_counter_ns
 from typing import Final
 
 from barnabas.metrics.family import Sample
 from barnabas.metrics.log_families import IO_QUEUE_SIZE
+from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
+from barnabas.runtime.idle import IdlePart
 from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect, execute
 from services.logstore.shell.io_meter import IoMeter
 from services.logstore.shell.open_files import PosixFile
@@ -65,6 +67,7 @@ class IoWorkers:
         self._submitted = self._delivered = 0
         self._own_meter = IoMeter("loop")
         self._meters = [IoMeter("worker") for _ in range(threads)]
+        self._idle = IdlePart(HANDLER_IDLE, "io-workers", self._idle_ns, monotonic_ns)
         self._threads = [
             threading.Thread(target=self._work, args=(meter,), name=f"io-{index}", daemon=True)
             for index, meter in enumerate(self._meters)
@@ -118,6 +121,12 @@ class IoWorkers:
         yield Sample(IO_QUEUE_SIZE, (), self._submitted - self._delivered)
         for meter in (self._own_meter, *self._meters):
             yield from meter.samples()
+        yield from self._idle.samples()
+
+    def _idle_ns(self) -> int:
+        """Of one worker, on average; what is being done counts once it is done."""
+        busy_ns = sum(meter.busy_ns for meter in self._meters)
+        return monotonic_ns() - busy_ns // max(1, len(self._meters))
 
     def _work(self, meter: IoMeter) -> None:
         while (effect := self._queue.get()) is not None:

@@ -28,6 +28,7 @@ from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics_listener import bind_metrics, told_address
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
+from barnabas.runtime.traces import trace_exporter
 from barnabas.wire.errors import ErrorCode
 from services.logstore.cleaner import CleanerSettings
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
@@ -47,6 +48,7 @@ from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, 
 from services.logstore.shell.loop import LogstoreLoop
 from services.logstore.shell.posix_disk import PosixDisk
 from services.logstore.shell.replica_links import ReplicaLinks
+from services.logstore.shell.spans import spans_of
 from services.logstore.shell.write_back import begin_write_back
 
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -78,6 +80,7 @@ class LogstoreNode:
         self._listener = DataListener(self._server)
         self._administration = AdministrationListener(self._server)
         self._metrics_socket = bind_metrics(settings.metrics_listeners)
+        self._traces = trace_exporter(settings.traces_otlp_endpoint, "logstore", str(settings.node_id))
         self._metrics = DataMetrics(settings.log_dirs, lambda snapshot: self._control.tell_metrics(snapshot))
         self._control = ControlProcess(
             settings.control_listeners,
@@ -284,6 +287,9 @@ class LogstoreNode:
     def _send(self, outgoing: Outgoing) -> None:
         self._listener.send(outgoing)
         self._administration.send(outgoing)
+        if outgoing.traced and self._traces is not None:
+            node_id = self._settings.node_id
+            self._traces.export([span for work in outgoing.traced for span in spans_of(work, node_id)])
         self._replicate(outgoing.replication)
         for path, error in outgoing.offline:
             self._offline_log_dirs[path] = str(error)

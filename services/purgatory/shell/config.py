@@ -9,6 +9,7 @@ import msgspec
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics_listener import check_metrics_listener
+from barnabas.runtime.traces import check_trace_endpoint
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -26,12 +27,15 @@ class PurgatoryConfig(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     purgatory_entries_max: Count = 2_000_000
     # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
     metrics_listeners: str = ""
+    # The collector of traces, "host:port" of its gRPC listener; empty: none.
+    traces_otlp_endpoint: str = ""
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_metrics_listener(self.metrics_listeners)
+        check_trace_endpoint(self.traces_otlp_endpoint)
         host, separator, port = self.listeners.rpartition(":")
         if not separator or not host or not port.isdigit():
             raise ValueError(f"listeners={self.listeners}: expected host:port")

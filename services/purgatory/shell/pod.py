@@ -18,8 +18,10 @@ from barnabas.metrics.purgatory_families import GATEWAY_STREAMS, LOGSTORE_STREAM
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import ServerStream
+from barnabas.runtime.traces import TraceExporter
 from services.purgatory.core.purgatory import PurgatoryCore
 from services.purgatory.shell.logstores import LogstoreLinks
+from services.purgatory.shell.spans import TracedWaits
 
 _log = get_logger("purgatory.pod")
 
@@ -27,8 +29,9 @@ _log = get_logger("purgatory.pod")
 class PurgatoryPod:
     """Everything of one pod runs on one event loop; nothing here awaits."""
 
-    def __init__(self, pod_id: str, entries_max: int) -> None:
+    def __init__(self, pod_id: str, entries_max: int, traces: TraceExporter | None = None) -> None:
         self.pod_id = pod_id
+        self._traced = None if traces is None else TracedWaits(traces)
         self.image = ClusterImage()
         self.logstores = LogstoreLinks(pod_id, self)
         self._core = PurgatoryCore(monotonic_ms(), entries_max)
@@ -59,6 +62,8 @@ class PurgatoryPod:
                 stream.close(f"this is purgatory pod {self.pod_id} of cluster {mine}, not of {theirs}")
                 return
             stream.send(pack_park_response(ParkResponse(pod_id=self.pod_id)))
+        if request.traced and self._traced is not None:
+            self._traced.parked(stream_id, request.traced)
         now_ms = monotonic_ms()
         core = self._core
         for produce in request.produces:
@@ -69,11 +74,15 @@ class PurgatoryPod:
             core.park_group(stream_id, group, now_ms)
         for entry_id in request.cancels:
             core.cancel(stream_id, entry_id)
+        if request.cancels and self._traced is not None:
+            self._traced.cancelled(stream_id, request.cancels)
         self._schedule_turn()
 
     def stream_closed(self, stream_id: int) -> None:
         del self._streams[stream_id]
         self._core.stream_closed(stream_id)
+        if self._traced is not None:
+            self._traced.stream_closed(stream_id)
         self._schedule_turn()
 
     # --- logstores and controller ------------------------------------------------------------------------------------
@@ -125,6 +134,8 @@ class PurgatoryPod:
             self.logstores.send(node_id, request)
         for stream_id, completions in outputs.completions.items():
             self._streams[stream_id].send(pack_park_response(ParkResponse(completions=completions)))
+            if self._traced is not None:
+                self._traced.ended(stream_id, completions)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
