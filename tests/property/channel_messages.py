@@ -166,3 +166,33 @@ def messages_with_one_odd_varint(descriptor: Descriptor) -> Iterator[bytes]:
 
 def serialize(proto: Message) -> bytes:
     return proto.SerializeToString(deterministic=True)
+
+
+# Numbers that no message has: a varint, eight bytes, a string and four bytes.
+_LATER_FIELDS = b"\xa0\x1f\x96\x01" + b"\xa9\x1f12345678" + b"\xb2\x1f\x03abc" + b"\xb5\x1f1234"
+
+
+def with_later_fields(proto: Message) -> bytes:
+    """The message as a later version may send it: with fields that this one does not know, in every message of it."""
+    parts = [_LATER_FIELDS]
+    for field, value in proto.ListFields():
+        if field.type != FieldDescriptor.TYPE_MESSAGE:
+            alone = type(proto)()
+            alone.MergeFrom(proto)
+            for other, _ in proto.ListFields():
+                if other.number != field.number:
+                    alone.ClearField(other.name)
+            parts.append(serialize(alone))
+            continue
+        for each in value if field.is_repeated else [value]:
+            content = with_later_fields(each)
+            parts += [_varint(field.number << 3 | 2), _varint(len(content)), content]
+    return b"".join([*parts, _LATER_FIELDS])
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*encoded, value])

@@ -19,6 +19,7 @@ from tests.property.channel_messages import (
     serialize,
     to_proto,
     values,
+    with_later_fields,
 )
 
 every_message = pytest.mark.parametrize("codec", CODECS, ids=CODEC_NAMES)
@@ -126,6 +127,15 @@ def test_unknown_fields_are_skipped(codec: Codec, data: st.DataObject) -> None:
     value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))
     packed = codec.pack(value)
     assert codec.scan(UNKNOWN_FIELDS + packed + UNKNOWN_FIELDS) == value
+
+
+@every_message
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_fields_of_a_later_version_are_skipped_however_deep(codec: Codec, data: st.DataObject) -> None:
+    """What a newer peer adds to an append, or to a position in a fetch, is in a message within messages."""
+    value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))
+    assert codec.scan(with_later_fields(to_proto(value, codec.proto_class))) == value
 
 
 def test_every_dataclass_of_a_message_has_its_fields_in_order() -> None:
