@@ -10,7 +10,13 @@ from tests.k8s import images
 from tests.k8s.cluster import in_words, wait_until
 from tests.k8s.trial import NAME, NAMESPACE, RELEASE, TAG, Report, Trial, is_ready
 
-ROLLED = ("controller", "purgatory", "gateway", "logstore")
+ROLLED = {
+    "controller": "deployment",
+    "purgatory": "deployment",
+    "gateway": "deployment",
+    "logstore": "statefulset",
+    "etcd": "statefulset",
+}
 
 
 def build(trial: Trial) -> list[str]:
@@ -33,11 +39,12 @@ def install(trial: Trial) -> list[str]:
     restarts = sum(
         status["restartCount"] for pod in trial.pods().values() for status in pod["status"]["containerStatuses"]
     )
-    nodes = [node["id"] for node in trial.ask("ListNodes")["nodes"] if node["role"] == "logstore"]
+    nodes = json.loads(trial.barnabas("nodes", "list", "--role", "logstore", "--json"))
+    names = [str(node["id"]) for node in (nodes["nodes"] if isinstance(nodes, dict) else nodes)]
     return [
         f"`helm install --wait` took {seconds:.0f} s; {len(trial.ready())} pods ready, {restarts} restarts",
         f"the namespace enforces the restricted Pod Security Standard; the release is called `{RELEASE}`",
-        f"the ops API, reached by a pod's address, names the logstores {in_words(nodes)}",
+        f"`kubectl exec deployment/{NAME}-controller -- barnabas nodes list` names the logstores {in_words(names)}",
     ]
 
 
@@ -52,9 +59,8 @@ def roll(trial: Trial) -> list[str]:
     """Every pod is replaced, role by role, under load."""
     lines = []
     with trial.load("rolled") as reports:
-        for role in ROLLED:
+        for role, kind in ROLLED.items():
             before = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items()}
-            kind = "statefulset" if role == "logstore" else "deployment"
             started_s = time.monotonic()
             with trial.watched(role) as samples:
                 trial.kubectl("rollout", "restart", f"{kind}/{NAME}-{role}")
@@ -62,7 +68,7 @@ def roll(trial: Trial) -> list[str]:
             after = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items() if is_ready(pod)}
             assert not set(before.values()) & set(after.values()), f"a {role} was not replaced"
             fewest = min(samples, default=len(before))
-            assert fewest >= len(before) - (role == "logstore"), f"{fewest} of {len(before)} {role} pods were ready"
+            assert fewest >= len(before) - (kind == "statefulset"), f"{fewest} of {len(before)} {role} pods were ready"
             seconds = time.monotonic() - started_s
             lines.append(f"{role}: {len(before)} pods in {seconds:.0f} s, never fewer than {fewest} ready")
     return [*lines, clean(reports)]
@@ -133,7 +139,8 @@ def scale(trial: Trial) -> list[str]:
         assert trial.partitions_with(3) == 0
         trial.upgrade(**{"logstore.replicas": "3", "logstore.drained": "{3}"})
         wait_until("three logstores", lambda: len(trial.pods("logstore")) == 3)
-        lines.append(f"drained by the ops API in {seconds:.0f} s, named in logstore.drained, and taken away")
+        trial.barnabas("nodes", "remove", "3")
+        lines.append(f"drained by the ops API in {seconds:.0f} s, named in logstore.drained, taken away, and forgotten")
     return [*lines, clean(reports)]
 
 
@@ -151,9 +158,10 @@ def lose_volume(trial: Trial) -> list[str]:
         trial.kubectl("delete", "pvc", claim, "--wait=false")
         trial.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
         if trial.cluster.node_tool is not None:
+            directory = trial.directory_of(lost)
             trial.cluster.run("kubectl", "delete", "persistentvolume", lost, "--wait=false")
             wait_until("the claim gone", lambda: lost not in trial.kubectl("get", "pvc", "--output", "wide"))
-            shutil.rmtree(trial.volumes / lost)
+            shutil.rmtree(directory)
         seconds = wait_until("the logstore in sync again", lambda: len(trial.ready("logstore")) == 3, timeout_s=300)
         bound = trial.kubectl("get", "pvc", claim, "--output", "jsonpath={.spec.volumeName}")
         assert bound != lost

@@ -138,6 +138,10 @@ class Trial:
         )
         return answer
 
+    def barnabas(self, *arguments: str) -> str:
+        """The command line, as the image has it and a controller's pod knows where to ask."""
+        return self.kubectl("exec", f"deployment/{NAME}-controller", "--", "barnabas", *arguments)
+
     def create_topic(self, topic: str, partitions: int = 6) -> None:
         self.ask("CreateTopic", topic=topic, partitions=partitions, replicationFactor=3)
 
@@ -210,6 +214,12 @@ class Trial:
         labels = {"barnabas-e2e": "volume"}
         metadata = {"name": name, "labels": labels}
         self.cluster.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec})
+
+    def directory_of(self, volume: str) -> Path:
+        (found,) = [
+            each for each in self.cluster.get("persistentvolumes", NAMESPACE) if each["metadata"]["name"] == volume
+        ]
+        return Path(found["spec"]["local"]["path"])
 
     def clean_up(self) -> None:
         """Whatever is left, also of a run before."""

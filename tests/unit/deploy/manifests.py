@@ -1,13 +1,14 @@
 """The manifests for kubectl: the chart as it renders by default, in a namespace of its own.
 
-`scripts/manifests` writes them; `scripts/manifests check` says which differ.
+`scripts/manifests` writes them, `scripts/manifests check` says which differ. A chart can't reach outside of its own
+directory: it has copies of the alerts and the dashboard, which are written and checked likewise.
 """
 
 from __future__ import annotations
 
 import sys
 
-from tests.unit.deploy.chart import ROOT, render_files
+from tests.unit.deploy.chart import CHART, ROOT, render_files
 
 MANIFESTS = ROOT / "deploy/k8s/manifests"
 HEADER = "# Rendered from deploy/k8s/chart by `make manifests`: change that.\n"
@@ -20,6 +21,7 @@ metadata:
     app.kubernetes.io/part-of: barnabas
     pod-security.kubernetes.io/enforce: restricted
 """
+COPIED = ("alerts.yaml", "dashboard.json")
 # Helm has no part in what kubectl applies.
 OF_HELM = ("app.kubernetes.io/managed-by:", "helm.sh/chart:")
 
@@ -40,10 +42,18 @@ def differing() -> list[str]:
     return sorted(name for name in expected.keys() | present.keys() if expected.get(name) != present.get(name))
 
 
+def stale_copies() -> list[str]:
+    """What the chart brings for monitoring, and deploy/observability has otherwise by now."""
+    pairs = [(ROOT / "deploy/observability" / name, CHART / "files" / name) for name in COPIED]
+    return [copy.name for source, copy in pairs if not copy.exists() or copy.read_text() != source.read_text()]
+
+
 def main() -> None:
     if sys.argv[1:] == ["check"]:
-        stale = differing()
-        sys.exit(f"deploy/k8s/manifests: {', '.join(stale)} differ from the chart: make manifests" if stale else 0)
+        stale = [*differing(), *stale_copies()]
+        sys.exit(f"deploy/k8s: {', '.join(stale)} are not what they are made of: make manifests" if stale else 0)
+    for name in stale_copies():
+        (CHART / "files" / name).write_text((ROOT / "deploy/observability" / name).read_text())
     MANIFESTS.mkdir(exist_ok=True)
     for name in differing():
         (MANIFESTS / name).unlink(missing_ok=True)

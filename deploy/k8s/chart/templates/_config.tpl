@@ -111,6 +111,9 @@ min.insync.replicas: {{ .Values.cluster.minInsyncReplicas }}
 {{- define "barnabas.environment.controller" -}}
 - name: BARNABAS_CONTROLLER_ID
   value: $(POD_NAME)
+# For the command line: kubectl exec deployment/… -- barnabas nodes list
+- name: BARNABAS_CONTROLLER
+  value: {{ include "barnabas.fullname" . }}-controller:9090
 - name: BARNABAS_ADVERTISED_LISTENERS
   value: $(POD_IP):9090
 {{- end -}}
