@@ -18,7 +18,6 @@ from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import Credit
 from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import StreamLink
-from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response, api_key_of
@@ -116,7 +115,7 @@ class _Asking:
         self._asked = 0
         self._answers: dict[int, coordination_pb2.GroupAnswer] = {}
         self._credit = CreditAccount()
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._all: asyncio.Future[list[coordination_pb2.GroupAnswer]] = asyncio.get_running_loop().create_future()
         hello = coordination_pb2.CoordinateRequest(hello=Hello(cluster_id=cluster_id, peer="controller"))
         self._link = StreamLink(
             address,
@@ -131,10 +130,10 @@ class _Asking:
     async def run(self) -> list[Response | ErrorCode]:
         self._link.start()
         try:
-            await self._done
+            answers = await self._all
         finally:
             await self._link.close()
-        return [self._answer(index) for index in range(len(self._questions))]
+        return [_decoded(*each) for each in zip(self._questions, answers, strict=True)]
 
     def _message(self, data: bytes) -> None:
         response = coordination_pb2.CoordinateResponse.FromString(data)
@@ -143,8 +142,8 @@ class _Asking:
         for answer in response.answers:
             self._answers[answer.request_id] = answer
         if len(self._answers) == len(self._questions):
-            if not self._done.done():
-                self._done.set_result(None)
+            if not self._all.done():
+                self._all.set_result([self._answers[number] for number in range(1, len(self._questions) + 1)])
             return
         asked = coordination_pb2.CoordinateRequest()
         while self._asked < len(self._questions):
@@ -169,11 +168,10 @@ class _Asking:
         self._asked = 0
         self._answers.clear()
 
-    def _answer(self, index: int) -> Response | ErrorCode:
-        question, answer = self._questions[index], self._answers[index + 1]
-        if answer.error_code:
-            return ErrorCode(answer.error_code)
-        if not answer.body:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        api_key = api_key_of(type(question.request))
-        return decode_response_body(ApiKey(api_key), question.version, memoryview(answer.body))
+
+def _decoded(question: GroupQuestion, answer: coordination_pb2.GroupAnswer) -> Response | ErrorCode:
+    if answer.error_code:
+        return ErrorCode(answer.error_code)
+    if not answer.body:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return decode_response_body(api_key_of(type(question.request)), question.version, memoryview(answer.body))
