@@ -34,17 +34,27 @@ class OffsetRange:
 def ranges_between(start: Positions, end: Positions) -> list[OffsetRange]:
     """What lies between two positions, sorted by topic and partition; empty ranges are left out.
 
-    A partition that `start` does not name begins at 0. That can't skip anything: the planner writes each partition
-    into the positions before it reads from it, at the offset where it is to begin.
+    Of a partition that `start` does not name, or names under another topic id, nothing is read: such a one is written
+    into the positions first, at its beginning, and read in the next batch. So a batch that is planned again, after a
+    crash, is the same batch.
     """
     ranges = []
     for topic in sorted(end):
-        before = start.get(topic)
-        for partition, until in sorted(end[topic].offsets.items()):
-            since = before.offsets.get(partition, 0) if before else 0
+        before, after = start.get(topic), end[topic]
+        if before is None or before.topic_id != after.topic_id:
+            continue
+        for partition, until in sorted(after.offsets.items()):
+            since = before.offsets.get(partition, until)
             if until > since:
-                ranges.append(OffsetRange(topic, end[topic].topic_id, partition, since, until))
+                ranges.append(OffsetRange(topic, after.topic_id, partition, since, until))
     return ranges
+
+
+def limit_ranges(ranges: Iterable[OffsetRange], offsets_max: int | None) -> list[OffsetRange]:
+    """The same, cut into pieces of at most `offsets_max`; None: as they are."""
+    if offsets_max is None:
+        return list(ranges)
+    return [piece for each in ranges for piece in _cut(each, -(-each.size // offsets_max))]
 
 
 def split_ranges(ranges: Iterable[OffsetRange], parts_min: int | None) -> list[OffsetRange]:

@@ -45,8 +45,19 @@ def test_offsets_come_sorted() -> None:
 
 def test_between_positions_lie_ranges_of_what_has_grown() -> None:
     start = {"a": TopicPositions("x", {0: 5, 1: 7})}
-    end = {"a": TopicPositions("x", {0: 9, 1: 7, 2: 3})}
-    assert ranges_between(start, end) == [OffsetRange("a", "x", 0, 5, 9), OffsetRange("a", "x", 2, 0, 3)]
+    end = {"a": TopicPositions("x", {0: 9, 1: 8}), "b": TopicPositions("y", {})}
+    assert ranges_between(start, end) == [OffsetRange("a", "x", 0, 5, 9), OffsetRange("a", "x", 1, 7, 8)]
+
+
+def test_what_is_new_is_not_read_in_the_batch_that_it_appears_in() -> None:
+    start = {"a": TopicPositions("x", {0: 5}), "b": TopicPositions("old", {0: 5})}
+    end = {
+        "a": TopicPositions("x", {0: 5, 1: 300}),
+        "b": TopicPositions("new", {0: 9}),
+        "c": TopicPositions("z", {0: 7}),
+    }
+    assert ranges_between(start, end) == []
+    assert ranges_between(end, end | {"c": TopicPositions("z", {0: 9})}) == [OffsetRange("c", "z", 0, 7, 9)]
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=6), st.integers(1, 40))

@@ -1,0 +1,108 @@
+"""How much of a backlog one batch may take: limits in records and in bytes, shared between partitions.
+
+Each partition gets a part in proportion to its backlog, so that partitions of one topic come to their ends together and
+the event times of a backfill stay close. A partition with a backlog gets at least one offset while the limit lasts, the
+most behind first: none starves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipeline.core.positions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one batch; None: no limit. Records are counted by their offsets, bytes as they are in the log, compressed."""
+
+    records_max: int | None = None
+    bytes_max: int | None = None
+
+
+class Sample(NamedTuple):
+    """Bytes per offset as found in the log from `offset` on."""
+
+    offset: int
+    bytes_per_offset: float
+
+
+def admit_records(backlog: Mapping[TopicPartition, int], records_max: int | None) -> dict[TopicPartition, int]:
+    """Offsets per partition, `records_max` in all; a backlog that fits is admitted whole."""
+    total = sum(backlog.values())
+    if records_max is None or total <= records_max:
+        return dict(backlog)
+    admitted: dict[TopicPartition, int] = {}
+    left = records_max
+    for partition in sorted(backlog, key=lambda each: (-backlog[each], each)):
+        share = min(max(1, backlog[partition] * records_max // total), left)
+        if share:
+            admitted[partition] = share
+            left -= share
+    # What rounding has left goes to the most behind.
+    for partition in admitted:
+        more = min(left, backlog[partition] - admitted[partition])
+        admitted[partition] += more
+        left -= more
+    return admitted
+
+
+def admit_bytes(
+    admitted: Mapping[TopicPartition, int],
+    starts: Mapping[TopicPartition, int],
+    samples: Mapping[TopicPartition, Sequence[Sample]],
+    bytes_max: int | None,
+) -> dict[TopicPartition, int]:
+    """What of `admitted`, offsets from `starts` on, has at most about `bytes_max` bytes by `samples`.
+
+    Between two samples the log is taken to be as at the first. At least one offset is admitted: a batch that is larger
+    than the limit has to be read all the same.
+    """
+    if bytes_max is None:
+        return dict(admitted)
+    sizes = {
+        each: bytes_between(samples.get(each, ()), starts[each], starts[each] + count)
+        for each, count in admitted.items()
+    }
+    total = sum(sizes.values())
+    if total <= bytes_max:
+        return dict(admitted)
+    fitting: dict[TopicPartition, int] = {}
+    left = float(bytes_max)
+    for partition in sorted(admitted, key=lambda each: (-sizes[each], each)):
+        if left <= 0:
+            break
+        share = min(sizes[partition] * bytes_max / total, left)
+        count = offsets_within(samples.get(partition, ()), starts[partition], admitted[partition], share)
+        fitting[partition] = max(1, count)
+        left -= bytes_between(samples.get(partition, ()), starts[partition], starts[partition] + fitting[partition])
+    return fitting
+
+
+def probe_offsets(start: int, count: int, probes: int) -> list[int]:
+    """Where to sample `count` offsets from `start` on: at the start, and evenly spread behind it."""
+    return sorted({start + count * index // probes for index in range(probes)})
+
+
+def bytes_between(samples: Sequence[Sample], start: int, end: int) -> float:
+    """By the samples, the first of which is at `start`; 0 without any."""
+    size = 0.0
+    for index, sample in enumerate(samples):
+        until = samples[index + 1].offset if index + 1 < len(samples) else end
+        size += max(0, min(until, end) - max(sample.offset, start)) * sample.bytes_per_offset
+    return size
+
+
+def offsets_within(samples: Sequence[Sample], start: int, count: int, bytes_max: float) -> int:
+    """How many of `count` offsets from `start` on have at most so many bytes."""
+    end = start + count
+    left = bytes_max
+    for index, sample in enumerate(samples):
+        until = min(samples[index + 1].offset if index + 1 < len(samples) else end, end)
+        size = (until - sample.offset) * sample.bytes_per_offset
+        if size > left:
+            return sample.offset - start + int(left / sample.bytes_per_offset)
+        left -= size
+    return count

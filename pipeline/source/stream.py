@@ -1,0 +1,147 @@
+"""`spark.readStream.format("barnabas")`: micro-batches of what has come, at most so much each.
+
+Spark keeps one reader in a process on the driver for as long as a query runs, and asks it where a batch may end; the
+tasks that read get a copy of it. Positions are in Spark's checkpoint, and decide alone where to go on. The consumer
+group that `commit` tells of progress is for lag tools.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pipeline.core.admission import Limits, admit_bytes, admit_records, probe_offsets
+from pipeline.core.cluster import Extents
+from pipeline.core.comparison import (
+    Comparison,
+    advanced,
+    clipped,
+    compare,
+    latest_positions,
+    readable_backlog,
+)
+from pipeline.core.errors import PipelineError
+from pipeline.core.losses import LossReason
+from pipeline.core.options import ReadOptions
+from pipeline.core.positions import Positions, TopicPartition, from_dict, to_dict
+from pipeline.core.ranges import ranges_between
+from pipeline.kafka.client import KafkaClient
+from pipeline.kafka.places import positions_at, subscribed_topics
+from pipeline.kafka.progress import commit_progress
+from pipeline.kafka.sampling import sample
+from pipeline.source.reading import (
+    RangePartition,
+    judge_losses,
+    noticed_on_the_driver,
+    plan_partitions,
+    read_partition,
+)
+
+log = logging.getLogger(__name__)
+
+_PROBES: Final = 4
+"""Samples of a partition's bytes per offset, spread over what a batch might take of it."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """On the driver it holds a client; what is pickled for the tasks is its options alone."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._client: KafkaClient | None = None
+        self._target: Positions | None = None
+        self._latest: Positions | None = None
+        self._judged: set[str] = set()
+
+    def __reduce__(self) -> tuple[type[StreamReader], tuple[ReadOptions]]:
+        return type(self), (self._options,)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        options = self._options
+        topics = subscribed_topics(self._cluster, options.subscription)
+        options.subscription.check_all_there(topics, options.client.bootstrap_servers)
+        return to_dict(positions_at(self._cluster, options.starting, self._cluster.extents(topics)))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Spark hands it back to `latestOffset`, or says that all is to be read. It can carry one limit, so what
+        counts then are the options; only what Spark prints is told here."""
+        limits = self._options.limits
+        if limits.records_max is not None:
+            return ReadMaxRows(limits.records_max)
+        return ReadMaxBytes(limits.bytes_max) if limits.bytes_max is not None else ReadAllAvailable()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        extents = self._extents()
+        self._latest = latest_positions(extents)
+        if self._target is not None:
+            extents = clipped(extents, self._target)
+        comparison = compare(from_dict(start), extents)
+        self._judge(comparison)
+        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
+        return to_dict(advanced(comparison, self._admit(comparison, extents, limits)))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._target = latest_positions(self._extents())
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return None if self._latest is None else to_dict(self._latest)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
+        return plan_partitions(ranges_between(from_dict(start), from_dict(end)), self._options)
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition, self._options)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """A group that can't be told is no reason to stop: the checkpoint is what counts."""
+        if self._options.group_id is None:
+            return
+        try:
+            commit_progress(self._cluster, self._options.group_id, from_dict(end))
+        except PipelineError as error:
+            log.warning("progress is not told to group %s: %s", self._options.group_id, error)
+
+    def stop(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    @property
+    def _cluster(self) -> KafkaClient:
+        if self._client is None:
+            self._client = KafkaClient(self._options.client)
+        return self._client
+
+    def _extents(self) -> Extents:
+        return self._cluster.extents(subscribed_topics(self._cluster, self._options.subscription))
+
+    def _judge(self, comparison: Comparison) -> None:
+        for partition in comparison.moved_back:
+            log.info("%s ends before the position: waiting, as after a failover", partition)
+        noticed = [
+            loss
+            for loss in noticed_on_the_driver(comparison.losses, self._options)
+            # A topic that is gone stays gone: it is told once.
+            if not (loss.reason is LossReason.DELETED and loss.key in self._judged)
+        ]
+        judge_losses(self._options, noticed)
+        self._judged.update(loss.key for loss in noticed)
+
+    def _admit(self, comparison: Comparison, extents: Extents, limits: Limits) -> dict[TopicPartition, int]:
+        admitted = admit_records(readable_backlog(comparison, extents), limits.records_max)
+        if limits.bytes_max is None or not admitted:
+            return admitted
+        starts = {each: comparison.standing[each.topic].offsets[each.partition] for each in admitted}
+        probes = {each: probe_offsets(starts[each], admitted[each], _PROBES) for each in admitted}
+        return admit_bytes(admitted, starts, sample(self._cluster, probes), limits.bytes_max)

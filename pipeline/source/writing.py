@@ -1,0 +1,120 @@
+"""`df.write.format("barnabas")` and `df.writeStream.format("barnabas")`: rows into topics.
+
+At least once: what a task has written stays written when the task fails and is run again, or when Spark runs a batch
+again after a crash, since Spark tells a task no batch id that a record could be known by. Within a task the producer is
+idempotent: retries neither double nor reorder records. For exactly once, read with what ignores doubles, or write
+tables (`barnabas-pipeline tables`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import Producer
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
+
+from pipeline.core.errors import RequestRefused, WrongOption
+from pipeline.core.options import WriteOptions
+
+_TEXT_OR_BYTES: Final = (StringType, BinaryType)
+_POLL_SECONDS: Final = 0.1
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """By one task."""
+
+    records_count: int
+
+
+class _RowWriter:
+    """The columns are the JVM connector's: `value`, and optionally `key`, `topic`, `partition` and `headers`."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        check_schema(options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """In a task; returns when all that it wrote is acknowledged. Raises RequestRefused with the first failure."""
+        failures: list[str] = []
+
+        def delivered(error: object, message: Any) -> None:
+            if error is not None:
+                failures.append(f"a record for topic {message.topic()} was not written: {error}")
+
+        producer = Producer(dict(self._options.producer))
+        count = 0
+        for batch in iterator:
+            for topic, partition, key, value, headers in _rows(batch, self._options):
+                if topic is None:
+                    raise RequestRefused(
+                        "a row without a topic: its column 'topic' is null, and option 'topic' is not set"
+                    )
+                arguments = {} if partition is None else {"partition": partition}
+                while True:
+                    try:
+                        producer.produce(topic, value, key, headers=headers, on_delivery=delivered, **arguments)
+                        break
+                    except BufferError:
+                        producer.poll(_POLL_SECONDS)
+                count += 1
+            producer.poll(0)
+            _raise_first(failures)
+        producer.flush()
+        _raise_first(failures)
+        return Written(count)
+
+
+class BatchWriter(_RowWriter, DataSourceArrowWriter):
+    """Of one `df.write`."""
+
+
+class StreamWriter(_RowWriter, DataSourceStreamArrowWriter):
+    """Of one streaming query: all is written by the tasks, and there is nothing to commit or to take back."""
+
+    def commit(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        pass
+
+    def abort(self, messages: list[Written | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        pass
+
+
+def check_schema(options: WriteOptions, schema: StructType) -> None:
+    """Raises WrongOption, with the column that is missing or of the wrong type."""
+    types = {field.name: field.dataType for field in schema.fields}
+    if "value" not in types:
+        raise WrongOption(f"rows need a column 'value' to be written; there are {', '.join(types) or 'none'}")
+    if options.topic is None and "topic" not in types:
+        raise WrongOption("rows need a column 'topic', or the option 'topic' has to be set")
+    for name, allowed in (
+        ("key", _TEXT_OR_BYTES),
+        ("value", _TEXT_OR_BYTES),
+        ("topic", (StringType,)),
+        ("partition", (IntegerType,)),
+        ("headers", (ArrayType,)),
+    ):
+        if name in types and not isinstance(types[name], allowed):
+            raise WrongOption(f"column '{name}' is of type {types[name].simpleString()}, and can't be written")
+
+
+def _rows(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+    """(topic, partition, key, value, headers) of each row; the option `topic` is stronger than the column."""
+    nothing: list[Any] = [None] * batch.num_rows
+
+    def column(name: str) -> list[Any]:
+        return batch.column(name).to_pylist() if name in batch.schema.names else nothing
+
+    topics = [options.topic] * batch.num_rows if options.topic is not None else column("topic")
+    headers = nothing
+    if options.include_headers and "headers" in batch.schema.names:
+        headers = [each and [(one["key"], one["value"]) for one in each] for each in column("headers")]
+    return zip(topics, column("partition"), column("key"), column("value"), headers, strict=True)
+
+
+def _raise_first(failures: list[str]) -> None:
+    if failures:
+        raise RequestRefused(failures[0])
