@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
@@ -35,13 +35,12 @@ class ValueDecoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What a job says of its values; goes to executors as it is. `columns` are the types that it declares itself."""
+    """What a job says of its values; goes to executors as it is."""
 
     format: ValueFormat = ValueFormat.RAW
     registry_url: str = ""
     schema_file: str = ""
     message: str = ""
-    columns: Struct = field(default_factory=Struct)
 
 
 class JsonDecoder:

@@ -171,7 +171,8 @@ class ProtobufDecoder:
         return known
 
 
-def columns_of(descriptor: Descriptor, outer: tuple[str, ...] = ()) -> Struct:
+# Protobuf's stubs leave open, per field, what its kind decides: descriptors are Any from here on.
+def columns_of(descriptor: Any, outer: tuple[str, ...] = ()) -> Struct:
     columns = []
     for each in descriptor.fields:
         name = column_name(each.name)
@@ -180,14 +181,14 @@ def columns_of(descriptor: Descriptor, outer: tuple[str, ...] = ()) -> Struct:
     return Struct(tuple(columns))
 
 
-def _type_of(each: FieldDescriptor, outer: tuple[str, ...]) -> ColumnType:
+def _type_of(each: Any, outer: tuple[str, ...]) -> ColumnType:
     if _is_map(each):
         return MapOf(_single_type(each.message_type.fields_by_name["value"], outer))
     single = _single_type(each, outer)
     return ListOf(single) if each.is_repeated else single
 
 
-def _single_type(each: FieldDescriptor, outer: tuple[str, ...]) -> ColumnType:
+def _single_type(each: Any, outer: tuple[str, ...]) -> ColumnType:
     if each.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         return Kind.BINARY if each.type == FieldDescriptor.TYPE_BYTES else Kind.STRING
     if each.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
@@ -202,14 +203,15 @@ def _single_type(each: FieldDescriptor, outer: tuple[str, ...]) -> ColumnType:
     return columns_of(each.message_type, outer)
 
 
-def _is_map(each: FieldDescriptor) -> bool:
-    return each.message_type is not None and each.message_type.GetOptions().map_entry
+def _is_map(each: Any) -> bool:
+    return each.message_type is not None and bool(each.message_type.GetOptions().map_entry)
 
 
 def fields_of(message: Message) -> dict[str, object]:
     """A message as a dict; fields that know whether they are set are null when they are not."""
     fields: dict[str, object] = {}
-    for each in message.DESCRIPTOR.fields:
+    descriptor: Any = message.DESCRIPTOR
+    for each in descriptor.fields:
         content: Any = getattr(message, each.name)
         if _is_map(each):
             of = each.message_type.fields_by_name["value"]
@@ -223,7 +225,7 @@ def fields_of(message: Message) -> dict[str, object]:
     return fields
 
 
-def _single(each: FieldDescriptor, content: Any) -> object:
+def _single(each: Any, content: Any) -> object:
     if each.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         known = each.enum_type.values_by_number.get(content)
         return str(content) if known is None else known.name

@@ -12,6 +12,7 @@ import hashlib
 import json
 import urllib.parse
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -68,7 +69,7 @@ class DeltaLakeTable:
 
     @property
     def name(self) -> str:
-        return self._table.table_uri.rstrip("/")
+        return str(self._table.table_uri).rstrip("/")
 
     @property
     def partitioning(self) -> Partitioning:
@@ -245,8 +246,8 @@ def _narrow(data_type: pa.DataType) -> pa.DataType:
 
 def _statistics(footer: pq.FileMetaData) -> dict[str, object]:
     """Delta's own: how many rows, and the bounds of the columns by which readers skip files."""
-    minima: dict[str, object] = {}
-    maxima: dict[str, object] = {}
+    minima: dict[str, Any] = {}
+    maxima: dict[str, Any] = {}
     for index in range(footer.num_row_groups):
         group = footer.row_group(index)
         for position in range(group.num_columns):

@@ -1,0 +1,1 @@
+"""`barnabas-pipeline`: tables, maintain, replay."""

@@ -1,0 +1,109 @@
+"""What a tables job is told, by flags or a file: checked whole before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from pipeline.core.columns import Column, Struct, parse_type
+from pipeline.core.errors import WrongOption
+from pipeline.core.partitioning import Partitioning, parse_partitioning
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_TABLE = re.compile(r"[A-Za-z0-9{][A-Za-z0-9._{}-]{0,127}")
+
+
+class TablesJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The same names in a job file and, with `-` for `_`, as flags."""
+
+    name: str = "tables"
+    bootstrap_servers: str = "localhost:9092"
+    topics: tuple[str, ...] = ()
+    topic_pattern: str = ""
+    into: Literal["iceberg", "delta", "parquet"] = "iceberg"
+    to: str = "./data/tables"
+    catalog: dict[str, str] = {}
+    table: str = "{topic}"
+    mode: Literal["append", "upsert"] = "append"
+    value: Literal["raw", "json", "avro", "protobuf"] = "raw"
+    columns: dict[str, str] = {}
+    keep_raw: bool = False
+    registry: str = ""
+    schema_file: str = ""
+    message: str = ""
+    partition_by: str = "none"
+    starting: Literal["earliest", "latest"] = "earliest"
+    until: Literal["now", "stopped"] = "stopped"
+    trigger_ms: int = 1000
+    batch_bytes_max: int = 256 * 1024 * 1024
+    checkpoint: str = ""
+    group: str = ""
+    recreated: Literal["fail", "append"] = "fail"
+    metrics_file: str = ""
+    options: dict[str, str] = {}
+
+    @property
+    def partitioning(self) -> Partitioning:
+        return parse_partitioning(self.partition_by)
+
+    @property
+    def declared(self) -> Struct:
+        return Struct(tuple(Column(name, parse_type(text)) for name, text in self.columns.items()))
+
+    @property
+    def checkpoint_root(self) -> str:
+        return self.checkpoint or f"{self.to}/_checkpoints/{self.name}"
+
+    @property
+    def group_id(self) -> str:
+        """As which lag tools see the job."""
+        return self.group or f"barnabas-pipeline-{self.name}"
+
+
+def tables_job(values: Mapping[str, Any]) -> TablesJob:
+    """The job, every field checked. Raises WrongOption with one sentence about the first wrong one."""
+    try:
+        job = msgspec.convert(dict(values), TablesJob)
+        _ = job.partitioning, job.declared
+    except (msgspec.ValidationError, ValueError) as error:
+        raise WrongOption(f"this job can't be: {error}") from None
+    wrong = _wrong(job)
+    if wrong:
+        raise WrongOption(f"this job can't be: {wrong}")
+    return job
+
+
+def _wrong(job: TablesJob) -> str:
+    """What does not go together; empty if all does."""
+    if bool(job.topics) == bool(job.topic_pattern):
+        return "either topics or a topic_pattern is needed, and not both"
+    if not _NAME.fullmatch(job.name):
+        return f"a name is of letters, digits and . _ -, not {job.name!r}"
+    if not _TABLE.fullmatch(job.table.replace("{topic}", "t")):
+        return f"a table's name is of letters, digits and . _ -, with {{topic}} in it or not: not {job.table!r}"
+    if job.trigger_ms < 0 or job.batch_bytes_max < 1:
+        return "trigger_ms is at least 0 and batch_bytes_max at least 1"
+    return _wrong_values(job) or _wrong_keys(job)
+
+
+def _wrong_values(job: TablesJob) -> str:
+    by_schema = job.value in ("avro", "protobuf")
+    if by_schema and bool(job.registry) == bool(job.schema_file):
+        return f"value {job.value} needs either a registry or a schema_file"
+    if not by_schema and (job.registry or job.schema_file):
+        return f"value {job.value} has no use for a registry or a schema_file"
+    if job.message and (job.value != "protobuf" or job.registry):
+        return "a message is named for value protobuf with a schema_file only"
+    if job.value == "raw" and (job.columns or job.keep_raw):
+        return "columns and keep_raw are for decoded values; value is raw"
+    return ""
+
+
+def _wrong_keys(job: TablesJob) -> str:
+    several = bool(job.topic_pattern) or len(job.topics) > 1
+    if job.mode == "upsert" and several and "{topic}" not in job.table:
+        return "an upsert table has the keys of one topic: put {topic} into the table's name"
+    return ""

@@ -1,0 +1,228 @@
+"""A table with its dead letters, as one run of a job holds them: opened, claimed, committed to."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pipeline.core.bookkeeping import advanced, remainder
+from pipeline.core.columns import Struct, evolved
+from pipeline.core.partitioning import Partitioning
+from pipeline.core.positions import Positions, TopicPartition, each_offset, to_dict
+from pipeline.core.tables_job import TablesJob
+from pipeline.schemas.decoding import Decoding, ValueFormat
+from pipeline.tables.arrow_types import from_arrow_schema, to_arrow_schema
+from pipeline.tables.contract import (
+    Change,
+    CommitConflictError,
+    Owner,
+    SupersededError,
+    Table,
+    TableError,
+    WriteTarget,
+    WrittenFile,
+)
+from pipeline.tables.locations import delete_file
+from pipeline.tables.record_columns import TOMBSTONE, dead_letter_schema, record_schema
+from pipeline.tables.rows_of_files import read_rows
+from pipeline.tables.tasks import TablePlan, TableReport
+from pipeline.tables.upserts import merge_changes
+from pipeline.tables.warehouse import DEAD_LETTERS, Warehouse
+
+log = logging.getLogger(__name__)
+CLAIM_ATTEMPTS = 10
+
+
+class ProgressMovedError(RuntimeError):
+    """Another run committed between the plan and the commit: the batch must be planned anew."""
+
+
+@dataclass(slots=True)
+class Destination:
+    """`owner` and `dead_owner` are this run's claims; a higher epoch than theirs in a table means a newer run."""
+
+    name: str
+    job: TablesJob
+    table: Table
+    dead_letters: Table
+    owner: Owner
+    dead_owner: Owner
+
+    @classmethod
+    def open(cls, name: str, job: TablesJob, warehouse: Warehouse, run: str) -> Destination:
+        """Make what is not there, and claim it: a run that had it before is refused from now on."""
+        table = warehouse.open(name, job.name)
+        if table is None:
+            table = warehouse.create(name, job.name, first_schema(job), job.partitioning)
+        _check_layout(name, job, table)
+        dead_letters = warehouse.open(name + DEAD_LETTERS, job.name)
+        if dead_letters is None:
+            dead_letters = warehouse.create(name + DEAD_LETTERS, job.name, dead_letter_schema(), Partitioning())
+        return cls(name, job, table, dead_letters, _claimed(table, run), _claimed(dead_letters, run))
+
+    def plan(self, start: Positions, end: Positions) -> TablePlan | None:
+        """What tasks must know; None if the table has all of it. Raises GapError."""
+        left = remainder(start, end, self.table.progress(end))
+        if left.is_empty:
+            return None
+        target = self.table.write_target()
+        upsert = self.job.mode == "upsert"
+        if upsert:
+            staged = target.arrow_schema().append(pa.field(TOMBSTONE, pa.bool_()))
+            target = WriteTarget(target.location, staged.serialize().to_pybytes(), Partitioning())
+        return TablePlan(
+            target=target,
+            dead_letters=self.dead_letters.write_target(),
+            decoding=decoding_of(self.job),
+            upsert=upsert,
+            skip_below=left.skip_below,
+            set_aside=self._set_aside(end),
+        )
+
+    def _set_aside(self, end: Positions) -> frozenset[tuple[str, int, int]]:
+        """Dead letters that a batch committed whose rows never were: they stay what they are."""
+        table = dict(each_offset(self.table.progress(end)))
+        dead = dict(each_offset(self.dead_letters.progress(end)))
+        since = {at: table.get(at, 0) for at, offset in dead.items() if offset > table.get(at, 0)}
+        if not since:
+            return frozenset()
+        return frozenset(self._dead_since(since))
+
+    def _dead_since(self, since: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+        found = []
+        for file in self.dead_letters.files():
+            rows = read_rows(file.uri, ["topic", "partition", "offset"]).to_pydict()
+            for topic, partition, offset in zip(rows["topic"], rows["partition"], rows["offset"], strict=True):
+                if offset >= since.get(TopicPartition(topic, partition), offset + 1):
+                    found.append((topic, partition, offset))
+        return found
+
+    def grow(self, growth: Struct) -> None:
+        """Give the table the columns that a batch brings."""
+        before = from_arrow_schema(self.table.arrow_schema())
+        after = evolved(before, growth)
+        if after == before:
+            raise TableError(f"{self.name} lacks columns that it can't be given: {growth.names}")
+        new = [column.name for column in after.columns if column not in before.columns]
+        log.info("%s: columns added or grown: %s", self.name, ", ".join(new))
+        try:
+            self.table.add_columns(to_arrow_schema(after))
+        except CommitConflictError:
+            self.reread()
+
+    def commit(self, report: TableReport, start: Positions, end: Positions, batch_id: int) -> None:
+        """Dead letters, then rows with progress. Raises ProgressMovedError and SupersededError.
+
+        A crash between the two leaves dead letters whose batch comes again: they are set aside then (`plan`).
+        """
+        notes = self._notes(start, end, batch_id)
+        if report.dead_letters:
+            after = advanced(self.dead_letters.progress(end), end)
+            dead = Change(tuple(report.dead_letters), (), after, notes)
+            self._commit(self.dead_letters, self.dead_owner, end, lambda: dead)
+            report.dead_letters.clear()  # committed: not to be discarded if what follows fails
+        after = advanced(self.table.progress(end), end)
+        if self.job.mode == "append":
+            rows = Change(tuple(report.files), (), after, notes)
+            self._commit(self.table, self.owner, end, lambda: rows)
+        else:
+            self._commit(self.table, self.owner, end, lambda: self._merged(report, after, notes))
+            discard(report.files)
+        report.files.clear()
+
+    def _merged(self, report: TableReport, after: Positions, notes: Mapping[str, str]) -> Change:
+        merged = merge_changes(self.table, report.files)
+        return Change(tuple(merged.added), tuple(merged.removed), after, notes)
+
+    def _commit(self, table: Table, owner: Owner, end: Positions, make: Callable[[], Change]) -> None:
+        """Commit onto the newest head; the change is made again for each head, since an upsert depends on it."""
+        planned_from = table.progress(end)
+        while True:
+            change = make()
+            try:
+                table.commit(change)
+            except CommitConflictError as error:
+                log.info("%s", error)
+                table.refresh()
+                _check_owner(table, owner)
+                if table.progress(end) != planned_from:
+                    raise ProgressMovedError from None
+                if change.removed:
+                    discard(change.added)
+                continue
+            return
+
+    def reread(self) -> None:
+        """Look at both tables anew. Raises SupersededError."""
+        self.table.refresh()
+        _check_owner(self.table, self.owner)
+        self.dead_letters.refresh()
+        _check_owner(self.dead_letters, self.dead_owner)
+
+    def _notes(self, start: Positions, end: Positions, batch_id: int) -> dict[str, str]:
+        since = dict(each_offset(start))
+        ranges = {str(at): [since.get(at, 0), offset] for at, offset in each_offset(end)}
+        return {
+            "job": self.job.name,
+            "run": self.owner.run,
+            "epoch": str(self.owner.epoch),
+            "batch": str(batch_id),
+            "ranges": json.dumps(ranges),
+            "progress": json.dumps(to_dict(end)),
+        }
+
+
+def discard(files: Iterable[WrittenFile]) -> None:
+    for each in files:
+        delete_file(each.uri)
+
+
+def first_schema(job: TablesJob) -> pa.Schema:
+    """The columns that a job's table has before any value was seen: those of records, and the declared ones."""
+    if job.value == "raw":
+        return record_schema("", with_value=True)
+    declared = to_arrow_schema(job.declared)
+    return pa.schema([*record_schema("_", with_value=job.keep_raw), *declared])
+
+
+def decoding_of(job: TablesJob) -> Decoding:
+    return Decoding(ValueFormat(job.value), job.registry, job.schema_file, job.message)
+
+
+def _check_layout(name: str, job: TablesJob, table: Table) -> None:
+    """A table made by a job of another kind is not this job's to write to."""
+    wanted = set(first_schema(job).names) - set(job.columns)
+    lacking = sorted(wanted - set(table.arrow_schema().names))
+    if lacking:
+        raise TableError(
+            f"table {name} is there and has no column {lacking[0]}: it was made by a job of another kind; "
+            "choose another table, or the job's value and keep_raw as they were"
+        )
+    if table.partitioning != job.partitioning:
+        raise TableError(
+            f"table {name} is partitioned by {table.partitioning}, the job says {job.partitioning}: make it the same"
+        )
+
+
+def _claimed(table: Table, run: str) -> Owner:
+    for _ in range(CLAIM_ATTEMPTS):
+        try:
+            return table.claim(run)
+        except CommitConflictError:
+            table.refresh()
+    raise TableError(
+        f"{table.name} changes too often to be claimed; is another run of this job starting over and over?"
+    )
+
+
+def _check_owner(table: Table, owner: Owner) -> None:
+    now = table.owner()
+    if now.epoch > owner.epoch:
+        raise SupersededError(
+            f"{table.name}: another run of this job took the table over ({now.run or 'unknown'}, epoch {now.epoch}); "
+            f"this one ({owner.run}, epoch {owner.epoch}) ends, with nothing written twice"
+        )

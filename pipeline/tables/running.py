@@ -1,0 +1,167 @@
+"""A tables job from its start to its end, as the command runs it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from pipeline.core.errors import PipelineError
+from pipeline.core.freshness import BatchFigures
+from pipeline.core.options import parse_bootstrap
+from pipeline.core.positions import Positions, each_offset
+from pipeline.core.settings import ClientSettings
+from pipeline.core.tables_job import TablesJob
+from pipeline.kafka.client import KafkaClient
+from pipeline.tables.contract import TableError
+from pipeline.tables.session import spark_session
+from pipeline.tables.stream import TablesRun
+from pipeline.tables.warehouse import TableFormat, Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_POLL_SECONDS = 0.2
+_OURS = re.compile(r"pipeline\.[a-z_.]+\.[A-Z]\w+: (.+)")
+
+
+def wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def warehouse_of(job: TablesJob) -> Warehouse:
+    return Warehouse(TableFormat(job.into), job.to, wall_ms, job.catalog)
+
+
+@dataclass(slots=True)
+class MetricsFile:
+    """The newest figures as a JSON document, replaced whole: for whatever scrapes files."""
+
+    path: Path
+    job: str
+
+    def write(self, figures: BatchFigures) -> None:
+        document = {"job": self.job, "wall_ms": wall_ms(), **figures.document()}
+        unnamed = self.path.with_suffix(".tmp")
+        unnamed.write_text(json.dumps(document) + "\n")
+        unnamed.replace(self.path)
+
+
+def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], None]) -> None:
+    """Runs until all that was there is in the tables (`until: now`), or until it is told to stop.
+
+    Raises PipelineError with one sentence for whatever ends it otherwise. `settings` are Spark's.
+    """
+    metrics = MetricsFile(Path(job.metrics_file), job.name) if job.metrics_file else None
+
+    def figures(batch: BatchFigures) -> None:
+        say(batch.line())
+        if metrics is not None:
+            metrics.write(batch)
+
+    name = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
+    client_settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
+    with KafkaClient(client_settings) as client:
+        run = TablesRun(job, name, warehouse_of(job), client, wall_ms, say, figures)
+        checkpoint, positions = run.begin()
+        say(
+            f"{job.name}: {', '.join(sorted(run.destinations)) or 'no table yet'} in {job.into} at {job.to}, run {name}"
+        )
+        spark = spark_session(f"barnabas-pipeline {job.name}", settings)
+        try:
+            options = source_options(job, positions)
+            _stream(spark, run, options, checkpoint.uri)
+        finally:
+            spark.stop()
+
+
+def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
+    """What `format("barnabas")` is told; the job's own `options` win."""
+    offsets: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in each_offset(positions):
+        offsets.setdefault(topic, {})[str(partition)] = offset
+    subscription = ("subscribePattern", job.topic_pattern) if job.topic_pattern else ("subscribe", ",".join(job.topics))
+    return {
+        "kafka.bootstrap.servers": job.bootstrap_servers,
+        subscription[0]: subscription[1],
+        "startingOffsets": json.dumps(offsets) if offsets else "earliest",
+        "includeHeaders": "true",
+        "maxBytesPerTrigger": str(job.batch_bytes_max),
+        **job.options,
+    }
+
+
+def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkpoint: str) -> None:
+    """What is there already in large batches, then, if the job tails, what comes at every trigger."""
+    failures: list[Exception] = []
+
+    def batch(frame: DataFrame, batch_id: int) -> None:
+        try:
+            run.batch(frame, batch_id)
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    triggers: list[dict[str, Any]] = [{"availableNow": True}]
+    if run.job.until == "stopped":
+        triggers.append({"processingTime": f"{run.job.trigger_ms} milliseconds"})
+    with _stop_signals() as stopping:
+        for trigger in triggers:
+            frame = spark.readStream.format("barnabas").options(**options).load()
+            writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
+            try:
+                query = writer.trigger(**trigger).start()
+                while not query.awaitTermination(_POLL_SECONDS):
+                    if stopping:
+                        query.stop()
+                        return
+            except Exception as error:  # Spark's own, around whatever happened in its threads
+                if stopping:
+                    return
+                raise as_pipeline_error(failures[0] if failures else error, checkpoint) from error
+            if stopping:
+                return
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end a run between two looks at its query; the list has the signals that came."""
+    came: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def as_pipeline_error(error: Exception, checkpoint: str) -> PipelineError:
+    """One sentence for what ended a run: ours as it was raised, Spark's by what it carries of ours."""
+    if isinstance(error, PipelineError):
+        return error
+    text = str(error)
+    if "No space left on device" in text or "Disk quota exceeded" in text:
+        return TableError(
+            f"no space left for the checkpoint {checkpoint} or the table beside it; make room and start the job again: "
+            "it goes on from what the table has"
+        )
+    ours = _OURS.findall(text)
+    if ours:
+        return TableError(ours[-1].strip())
+    if "concurrent" in text.lower() and "checkpoint" in text.lower():
+        return TableError(f"another run uses the checkpoint {checkpoint}: one of the two has to end")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return TableError(f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}")

@@ -1,0 +1,225 @@
+"""A run of a tables job: Spark's stream, batch by batch, into the tables.
+
+Each batch: plan (what does the table lack of it), let executors write files, commit files and progress at once, then
+the group. The table is the truth; Spark's checkpoint and the group follow it and may be lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pipeline.core.bookkeeping import decide_start, group_disagreement
+from pipeline.core.cluster import Extents
+from pipeline.core.errors import PipelineError, TopicMissing
+from pipeline.core.freshness import BatchFigures
+from pipeline.core.positions import Positions, TopicPartition, TopicPositions, each_offset
+from pipeline.core.tables_job import TablesJob
+from pipeline.kafka.client import KafkaClient
+from pipeline.kafka.progress import commit_progress, committed_progress
+from pipeline.tables.checkpoint import Checkpoint, forget_before, generation, generations
+from pipeline.tables.contract import Clock, SupersededError, TableError
+from pipeline.tables.destination import Destination, ProgressMovedError, discard
+from pipeline.tables.locations import to_uri
+from pipeline.tables.tasks import REPORT_SCHEMA, BatchPlan, TablePlan, TableReport, read_reports, run_task
+from pipeline.tables.warehouse import Warehouse, table_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+PLANS_MAX = 12  # a batch is planned anew when columns grow or another run committed; both end
+
+
+@dataclass(slots=True)
+class TablesRun:
+    """One run, from start to end. `say` shows a line to the user; `figures` is called after each batch."""
+
+    job: TablesJob
+    run: str
+    warehouse: Warehouse
+    client: KafkaClient
+    now_ms: Clock
+    say: Callable[[str], None]
+    figures: Callable[[BatchFigures], None]
+    destinations: dict[str, Destination] = field(default_factory=dict)
+    _checkpoint: Checkpoint | None = None
+    _before: Positions = field(default_factory=dict)
+    _newest_ms: int = -1
+
+    def _first_positions(self, positions: Positions) -> Positions:
+        """Every partition's place in a new checkpoint: the tables' progress; for what they never had, `starting`."""
+        first = {}
+        for topic, extent in self.extents().items():
+            places = dict(extent.earliest if self.job.starting == "earliest" else extent.latest)
+            if topic in positions:
+                places.update(positions[topic].offsets)
+            first[topic] = TopicPositions(extent.topic_id, places)
+        return first
+
+    def begin(self) -> tuple[Checkpoint, Positions]:
+        """Open and claim the tables, compare checkpoint, tables and group: where Spark's stream is to begin."""
+        extents = self.extents()
+        for topic in extents:
+            self._destination(topic)
+        wanted = {topic: TopicPositions(each.topic_id, each.latest) for topic, each in extents.items()}
+        progress = self._progress(wanted)
+        root = to_uri(self.job.checkpoint_root)
+        known = generations(root)
+        newest = known[-1] if known else 0
+        start = decide_start(generation(root, newest).state() if newest else None, progress)
+        if start.reason:
+            self.say(start.reason)
+        if not start.resume:
+            newest += 1
+        forget_before(root, newest)
+        self._checkpoint = generation(root, newest)
+        self._before = self._first_positions(start.positions)
+        self._tell_group(wanted, progress)
+        return self._checkpoint, self._before
+
+    def extents(self) -> Extents:
+        """The job's topics as the cluster has them. Raises TopicMissing."""
+        job = self.job
+        if job.topic_pattern:
+            pattern = re.compile(job.topic_pattern)
+            topics = {
+                name: topic
+                for name, topic in self.client.topics().items()
+                if pattern.fullmatch(name) and not topic.is_internal
+            }
+        else:
+            topics = self.client.topics(job.topics)
+            for name in job.topics:
+                if name not in topics:
+                    raise TopicMissing(f"the cluster at {job.bootstrap_servers} has no topic {name}")
+        return self.client.extents(topics)
+
+    def _destination(self, topic: str) -> Destination:
+        name = table_name(self.job.table, topic)
+        if name not in self.destinations:
+            self.destinations[name] = Destination.open(name, self.job, self.warehouse, self.run)
+        return self.destinations[name]
+
+    def _progress(self, wanted: Positions) -> Positions:
+        """The tables' word on their progress; a topic that was made anew begins anew, if the job says so."""
+        progress: dict[str, TopicPositions] = {}
+        for topic, asked in wanted.items():
+            known = self._destination(topic).table.progress({topic: asked}).get(topic)
+            if known is None:
+                continue
+            if known.topic_id != asked.topic_id:
+                if self.job.recreated == "fail":
+                    raise TableError(
+                        f"topic {topic} was deleted and made again since its table's last batch; to put the new "
+                        "topic's records behind the old one's, run once with --recreated append"
+                    )
+                self.say(f"topic {topic} was made anew: its table goes on with the new one from the beginning")
+                continue
+            progress[topic] = known
+        return progress
+
+    def _tell_group(self, wanted: Positions, progress: Positions) -> None:
+        partitions = [at for at, _ in each_offset(wanted)]
+        try:
+            said = group_disagreement(committed_progress(self.client, self.job.group_id, partitions), progress)
+            if said:
+                self.say(said)
+            if progress:
+                commit_progress(self.client, self.job.group_id, progress)
+        except PipelineError as error:
+            log.warning("the group's offsets are not told, lag tools see old ones: %s", error)
+
+    def batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Spark's foreachBatch: may be called again with the same batch after a crash."""
+        begun_ms = self.now_ms()
+        assert self._checkpoint is not None
+        end = self._checkpoint.positions(batch_id)
+        if end is None:
+            raise TableError(f"the checkpoint {self._checkpoint.uri} lost batch {batch_id} while it ran")
+        start = (self._checkpoint.positions(batch_id - 1) if batch_id else None) or self._before
+        rows, dead = self._write(frame, start, end, batch_id)
+        lag = self._tell(end)
+        now_ms = self.now_ms()
+        freshness_ms = now_ms - self._newest_ms if self._newest_ms >= 0 else None
+        self.figures(BatchFigures(batch_id, rows, dead, now_ms - begun_ms, lag, freshness_ms))
+
+    def _write(self, frame: DataFrame, start: Positions, end: Positions, batch_id: int) -> tuple[int, int]:
+        """Bring the batch into all of its tables; how many rows, and dead letters."""
+        rows = dead = 0
+        lacking = {table_name(self.job.table, topic) for topic in end}
+        for topic in end:
+            self._destination(topic)
+        for _ in range(PLANS_MAX):
+            plan = self._plan(lacking, start, end)
+            lacking = set(plan.tables)
+            if not lacking:
+                return rows, dead
+            reports = self._run(frame, plan)
+            for name in sorted(lacking):
+                report = reports.get(name, TableReport())
+                if self._settle(name, report, start, end, batch_id):
+                    lacking.discard(name)
+                    rows, dead = rows + report.rows, dead + report.dead
+                    self._newest_ms = max(self._newest_ms, report.timestamp_ms_max)
+            if not lacking:
+                return rows, dead
+        raise TableError(
+            f"batch {batch_id} was planned {PLANS_MAX} times and its columns still grow: {sorted(lacking)}"
+        )
+
+    def _plan(self, names: set[str], start: Positions, end: Positions) -> BatchPlan:
+        tables: dict[str, TablePlan] = {}
+        for name in sorted(names):
+            own = {topic: each for topic, each in end.items() if table_name(self.job.table, topic) == name}
+            planned = self.destinations[name].plan(start, own)
+            if planned is not None:
+                tables[name] = planned
+        by_topic = {topic: table_name(self.job.table, topic) for topic in end}
+        return BatchPlan({topic: name for topic, name in by_topic.items() if name in tables}, tables)
+
+    def _run(self, frame: DataFrame, plan: BatchPlan) -> Mapping[str, TableReport]:
+        reports = frame.mapInArrow(lambda batches: run_task(batches, plan), REPORT_SCHEMA).collect()
+        return read_reports([bytes(each.report) for each in reports])
+
+    def _settle(self, name: str, report: TableReport, start: Positions, end: Positions, batch_id: int) -> bool:
+        """Commit the report, or learn from it what the next plan needs: False."""
+        destination = self.destinations[name]
+        own = {topic: each for topic, each in end.items() if table_name(self.job.table, topic) == name}
+        if report.growth.columns:
+            discard([*report.files, *report.dead_letters])
+            destination.grow(report.growth)
+            return False
+        try:
+            destination.commit(report, start, own, batch_id)
+        except (ProgressMovedError, SupersededError) as error:
+            # Known not to be committed. After any other error they might be: then they stay, at worst as orphans.
+            discard([*report.files, *report.dead_letters])
+            if isinstance(error, SupersededError):
+                raise
+            destination.reread()
+            return False
+        return True
+
+    def _tell(self, end: Positions) -> int:
+        """Commit the group, and ask for the lag: for those who look on. The job goes on without."""
+        try:
+            commit_progress(self.client, self.job.group_id, end)
+            return lag_of(self.extents(), end)
+        except PipelineError as error:
+            log.warning("the group's offsets are not told, lag tools see old ones: %s", error)
+            return 0
+
+
+def lag_of(extents: Extents, end: Positions) -> int:
+    """Offsets that the cluster has and the tables lack."""
+    reached = dict(each_offset(end))
+    lag = 0
+    for topic, extent in extents.items():
+        for partition, latest in extent.latest.items():
+            since = reached.get(TopicPartition(topic, partition), extent.earliest.get(partition, 0))
+            lag += max(0, latest - since)
+    return lag
