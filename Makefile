@@ -23,7 +23,7 @@ STEPS ?=
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups pipeline pipeline-test bench-pipeline peer image chart manifests k8s-e2e ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test bench-pipeline slow-hop peer image chart manifests k8s-e2e ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -139,6 +139,9 @@ bench-control: setup etcd peer ## Leader changes while the data channel is empty
 bench-failover: setup etcd ## Leaders killed, paused, stopped; 10,000 partitions: how long until others lead
 	@$(BIN)/python -m bench.failover
 
+bench-metrics: setup etcd ## What measuring requests costs, in CPU per request; BASELINE=another checkout for the other side
+	@$(BIN)/python -m bench.metrics $(if $(BASELINE),--baseline $(BASELINE))
+
 bench-groups: setup etcd peer ## Rebalances, heartbeats, commits, beside Apache Kafka's; LOGSTORES=3 for three of both
 	@$(BIN)/python -m bench.groups --pairs $(PAIRS) $(if $(LOGSTORES),--logstores $(LOGSTORES))
 
@@ -152,6 +155,9 @@ pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clus
 bench-pipeline: pipeline etcd ## Rows per second of format("barnabas") and of Spark's JVM connector, side by side
 	@scripts/setup pipeline-jvm
 	@.venv-pipeline/bin/python -m bench.pipeline --pairs $(PAIRS)
+
+slow-hop: setup etcd ## One of three logstores made slow under load: the metrics alone name it, into docs/slow-hop.md
+	@$(BIN)/python -m bench.slow_hop
 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
 	@scripts/peer
