@@ -4,8 +4,8 @@ was aborted. Per batch, never per record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from barnabas.runtime.compression import decompress
@@ -26,6 +26,7 @@ from pipeline.core.positions import TopicPartition
 DECOMPRESSED_BYTES_MAX: Final = 512 * 1024 * 1024
 """What one batch may hold. A codec that claims more is taken for broken before it has filled the memory."""
 
+PIECE_BYTES: Final = 4 * 1024 * 1024
 PADDING_BYTES: Final = 16
 
 _ABORT_TYPE: Final = b"\0\0"
@@ -41,9 +42,9 @@ class Payloads:
     runs past the end only afterwards.
     """
 
-    buffer: bytes = b""
-    headers: list[BatchHeader] = field(default_factory=list)
-    spans: list[tuple[int, int]] = field(default_factory=list)
+    buffer: bytes
+    headers: list[BatchHeader]
+    spans: list[tuple[int, int]]
 
 
 def whole_batches(partition: TopicPartition, data: Buffer) -> list[tuple[int, BatchHeader]]:
@@ -83,33 +84,44 @@ def open_batches(
     aborted: AbortedProducers,
     *,
     check_crcs: bool,
-) -> Payloads:
-    """What `batches` of `data` hold for a consumer. Raises CorruptBatch."""
+) -> Iterator[Payloads]:
+    """What `batches` of `data` hold for a consumer, in pieces of about PIECE_BYTES, none empty. Raises CorruptBatch."""
     view = memoryview(data)
-    payloads = Payloads()
-    opened: list[Buffer] = []
+    gathered: list[tuple[BatchHeader, Buffer]] = []
     size = 0
     for position, header in batches:
         if check_crcs and not crc_is_valid(data, position):
             raise CorruptBatch(f"{partition}: the batch at offset {header.base_offset} fails its CRC")
-        start, end = position + HEADER_BYTES, position + header.size_bytes
-        if aborted.covers(header, view[start:end] if header.is_control else None) or header.is_control:
+        payload: Buffer = view[position + HEADER_BYTES : position + header.size_bytes]
+        if aborted.covers(header, payload if header.is_control else None) or header.is_control:
             continue
-        payload: Buffer = view[start:end]
-        if header.compression != Compression.NONE and header.records_count:
+        if header.records_count == 0:
+            # Compaction keeps such a one for its producer's sequence.
+            continue
+        if header.compression != Compression.NONE:
             payload = _decompress(partition, header, payload)
-        if not 0 <= header.records_count * RECORD_BYTES_MIN <= len(payload):
+        if not 0 < header.records_count * RECORD_BYTES_MIN <= len(payload):
             raise CorruptBatch(
                 f"{partition}: the batch at offset {header.base_offset} can't have {header.records_count} records "
                 f"in {len(payload)} bytes"
             )
-        if header.records_count:
-            payloads.headers.append(header)
-            payloads.spans.append((size, size + len(payload)))
-            opened.append(payload)
-            size += len(payload)
-    payloads.buffer = b"".join((*opened, bytes(PADDING_BYTES)))
-    return payloads
+        gathered.append((header, payload))
+        size += len(payload)
+        if size >= PIECE_BYTES:
+            yield _joined(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield _joined(gathered)
+
+
+def _joined(gathered: list[tuple[BatchHeader, Buffer]]) -> Payloads:
+    spans = []
+    start = 0
+    for _, payload in gathered:
+        spans.append((start, start + len(payload)))
+        start += len(payload)
+    buffer = b"".join((*(payload for _, payload in gathered), bytes(PADDING_BYTES)))
+    return Payloads(buffer, [header for header, _ in gathered], spans)
 
 
 def _decompress(partition: TopicPartition, header: BatchHeader, payload: Buffer) -> bytes:

@@ -76,11 +76,11 @@ def _to_record_batch(
     edges[:, 0], edges[:, 1], edges[:, 2], edges[:, 3] = key_starts, key_ends, value_starts, value_ends
     pieces = _pieces(edges, buffer)
     columns = [
-        pieces.take(pa.array(wanted * _PIECES, mask=key_lengths[wanted] < 0)),
-        pieces.take(pa.array(wanted * _PIECES + 2, mask=value_lengths[wanted] < 0)),
-        pa.repeat(partition.topic, len(wanted)),
-        pa.array(np.full(len(wanted), partition.partition, dtype=np.int32)),
-        pa.array(offsets[wanted]),
+        pieces.take(_numbers(pa.int64(), wanted * _PIECES, key_lengths[wanted] < 0)),
+        pieces.take(_numbers(pa.int64(), wanted * _PIECES + 2, value_lengths[wanted] < 0)),
+        _same_text(partition.topic, len(wanted)),
+        _numbers(pa.int32(), np.full(len(wanted), partition.partition)),
+        _numbers(pa.int64(), offsets[wanted]),
         *_timestamps(payloads, counts, timestamp_deltas, wanted),
     ]
     if not with_headers:
@@ -118,10 +118,21 @@ def _record_starts(payloads: Payloads) -> list[int]:
 def _pieces(edges: Any, buffer: Any) -> pa.Array:
     """A binary array over the whole buffer, without a copy: a piece between any two neighbours of `edges`."""
     flat = edges.reshape(-1)
-    is_large = buffer.size > np.iinfo(np.int32).max
-    offsets = pa.py_buffer(np.append(flat, flat[-1:]).astype(np.int64 if is_large else np.int32))
-    kind = pa.large_binary() if is_large else pa.binary()
-    return pa.Array.from_buffers(kind, len(flat), [None, offsets, pa.py_buffer(buffer)])
+    offsets = np.append(flat, flat[-1:]).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(flat), [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
+
+
+def _numbers(kind: pa.DataType, values: Any, is_null: Any = None) -> pa.Array:
+    """A column of 4 or 8 bytes each. Built of its buffers: `pa.array` would bring all of pandas into every worker."""
+    validity = None if is_null is None else pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    contiguous = np.ascontiguousarray(values, dtype=np.int32 if kind.bit_width == 32 else np.int64)
+    return pa.Array.from_buffers(kind, len(contiguous), [validity, pa.py_buffer(contiguous)])
+
+
+def _same_text(text: str, count: int) -> pa.Array:
+    encoded = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(encoded * count)])
 
 
 def _timestamps(payloads: Payloads, counts: list[int], deltas: Any, wanted: Any) -> tuple[pa.Array, pa.Array]:
@@ -134,8 +145,8 @@ def _timestamps(payloads: Payloads, counts: list[int], deltas: Any, wanted: Any)
     is_append_time_of = np.repeat(is_append_time, counts)[wanted]
     times_ms = np.repeat(bases, counts)[wanted] + np.where(is_append_time_of, 0, deltas[wanted])
     return (
-        pa.array(times_ms * 1000).view(pa.timestamp("us", tz="UTC")),
-        pa.array(is_append_time_of.astype(np.int32)),
+        _numbers(pa.timestamp("us", tz="UTC"), times_ms * 1000),
+        _numbers(pa.int32(), is_append_time_of),
     )
 
 
@@ -167,7 +178,7 @@ def _headers(buffer: Any, positions: Any, ends: Any) -> pa.Array:
         raise MalformedFrame("the length of a record differs from its fields")
     struct = pa.StructArray.from_arrays(_header_columns(edges, is_null, buffer), fields=list(HEADERS_TYPE.value_type))
     # The JVM connector says null, and not an empty list, of a record without headers.
-    offsets = pa.array(list_offsets.astype(np.int32), mask=np.append(counts == 0, False))
+    offsets = _numbers(pa.int32(), list_offsets, np.append(counts == 0, False))
     return pa.ListArray.from_arrays(offsets, struct, type=HEADERS_TYPE)
 
 
@@ -176,10 +187,10 @@ def _header_columns(edges: Any, is_null: Any, buffer: Any) -> list[pa.Array]:
         return [pa.array([], pa.string()), pa.array([], pa.binary())]
     pieces = _pieces(edges, buffer)
     at = np.arange(len(edges)) * _PIECES
-    names = pieces.take(pa.array(at))
+    names = pieces.take(_numbers(pa.int64(), at))
     try:
         texts = names.cast(pa.string())
     except pa.ArrowInvalid:
         # As Java reads them: what is no UTF-8 becomes U+FFFD.
         texts = pa.array([name.as_py().decode(errors="replace") for name in names], pa.string())
-    return [texts, pieces.take(pa.array(at + 2, mask=is_null)).cast(pa.binary())]
+    return [texts, pieces.take(_numbers(pa.int64(), at + 2, is_null))]

@@ -43,7 +43,7 @@ _OTHER_TOPIC: Final = (
 def read_range(
     client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss, *, with_headers: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a range in order, each once, a record batch per fetch, none of them empty.
+    """The records of a range in order, each once, a record batch or more per fetch, none of them empty.
 
     Raises what `on_loss` raises, CorruptBatch, ClusterUnreachable, RequestRefused. Control records and what was
     aborted are left out, and so is what compaction has: the range is done when offset `end` is reached, however few
@@ -51,14 +51,13 @@ def read_range(
     """
     reader = _RangeReader(client, wanted, on_loss)
     while (fetched := reader.next()) is not None:
-        payloads = open_batches(
+        for payloads in open_batches(
             wanted.topic_partition,
             fetched.data,
             fetched.batches,
             fetched.aborted,
             check_crcs=client.settings.check_crcs,
-        )
-        if payloads.headers:
+        ):
             columns = to_record_batch(
                 wanted.topic_partition, payloads, fetched.start, wanted.end, with_headers=with_headers
             )

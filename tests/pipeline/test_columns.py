@@ -1,0 +1,208 @@
+"""The vectorised decoder, held to the record codec of the broker's wire package."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from barnabas.runtime.compression import compress
+from barnabas.wire.messages.fetch import AbortedTransaction
+from barnabas.wire.record_batch import (
+    HEADER_BYTES,
+    Compression,
+    Record,
+    assemble_batch,
+    build_batch,
+    empty_batch,
+    parse_header,
+    patch_log_append_time,
+    rebuild_batch,
+)
+from pipeline.core.errors import CorruptBatch
+from pipeline.core.positions import TopicPartition
+from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
+from pipeline.kafka.columns import SCHEMA, SCHEMA_WITH_HEADERS, to_record_batch
+
+PARTITION = TopicPartition("orders", 3)
+EVERYTHING = (0, 1 << 62)
+
+
+def decode(
+    data: bytes,
+    *,
+    start: int = 0,
+    end: int = 1 << 62,
+    aborted: list[AbortedTransaction] | None = None,
+    with_headers: bool = True,
+) -> list[dict[str, Any]]:
+    opened = open_batches(PARTITION, data, whole_batches(PARTITION, data), AbortedProducers(aborted), check_crcs=True)
+    rows: list[dict[str, Any]] = []
+    for payloads in opened:
+        columns = to_record_batch(PARTITION, payloads, start, end, with_headers=with_headers)
+        columns.validate(full=True)
+        assert columns.schema == (SCHEMA_WITH_HEADERS if with_headers else SCHEMA)
+        rows += columns.to_pylist()
+    return rows
+
+
+def in_short(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            row["offset"],
+            row["key"],
+            row["value"],
+            round(row["timestamp"].timestamp() * 1000),
+            tuple((each["key"], each["value"]) for each in row["headers"] or ()),
+        )
+        for row in rows
+    ]
+
+
+def compressed(batch: bytes, codec: Compression) -> bytes:
+    header = parse_header(batch)
+    return assemble_batch(header.with_compression(codec), compress(codec, batch[HEADER_BYTES:], None))
+
+
+small_bytes = st.none() | st.binary(max_size=200)
+records = st.builds(
+    Record,
+    small_bytes,
+    small_bytes,
+    st.integers(0, 4_000_000_000_000),
+    st.lists(st.tuples(st.text(max_size=5), small_bytes), max_size=3).map(tuple),
+)
+batches = st.lists(st.tuples(st.lists(records, min_size=1, max_size=8), st.sampled_from(Compression)), max_size=5)
+
+
+@settings(max_examples=150)
+@given(batches)
+def test_rows_are_the_records(contents: list[tuple[list[Record], Compression]]) -> None:
+    data = b""
+    expected = []
+    offset = 10
+    for batch, codec in contents:
+        built = build_batch(batch, base_offset=offset)
+        data += built if codec is Compression.NONE else compressed(built, codec)
+        for record in batch:
+            expected.append((offset, record.key, record.value, record.timestamp_ms, record.headers))
+            offset += 1
+        offset += 7
+    assert in_short(decode(data)) == expected
+    assert [row["topic"] for row in decode(data, with_headers=False)] == ["orders"] * len(expected)
+
+
+@settings(max_examples=300)
+@given(batches, st.integers(0, 1 << 20), st.integers(0, 255), st.booleans())
+def test_broken_bytes_are_one_error_or_nothing(
+    contents: list[tuple[list[Record], Compression]], at: int, byte: int, crc_is_mended: bool
+) -> None:
+    data = bytearray()
+    for batch, codec in contents:
+        built = build_batch(batch)
+        data += built if codec is Compression.NONE else compressed(built, codec)
+    if not data:
+        return
+    data[at % len(data)] = byte
+    header = parse_header(data)
+    if crc_is_mended and HEADER_BYTES <= header.size_bytes <= len(data):
+        data = bytearray(assemble_batch(header, bytes(data[HEADER_BYTES : header.size_bytes])))
+    # Whatever it is: rows, or the one error; anything else that is raised fails this.
+    with suppress(CorruptBatch):
+        decode(bytes(data))
+
+
+def test_a_range_begins_and_ends_within_batches() -> None:
+    data = b"".join(
+        build_batch([Record(None, b"%d" % (base + each)) for each in range(5)], base_offset=base) for base in (0, 5, 10)
+    )
+    assert [row["value"] for row in decode(data, start=3, end=12)] == [b"%d" % each for each in range(3, 12)]
+    assert decode(data, start=15) == []
+
+
+def test_what_compaction_leaves_keeps_its_offsets() -> None:
+    whole = build_batch([Record(b"k%d" % each, b"v") for each in range(4)], base_offset=100)
+    header = parse_header(whole)
+    kept = [build_batch([Record(b"k2", b"v")], base_offset=0)[HEADER_BYTES:]]
+    # The record of offset delta 2, which stands in the byte behind length, attributes and timestamp delta.
+    payload = bytearray(kept[0])
+    payload[3] = 2 << 1
+    gap = rebuild_batch(header, bytes(payload), records_count=1, max_timestamp=-1, delete_horizon_ms=None)
+    later = build_batch([Record(b"z", None)], base_offset=104)
+    data = gap + empty_batch(later_header := parse_header(later)) + later
+    assert later_header.base_offset == 104
+    assert [(row["offset"], row["key"], row["value"]) for row in decode(data)] == [
+        (102, b"k2", b"v"),
+        (104, b"z", None),
+    ]
+
+
+def test_log_append_time_is_the_batches_and_told_by_the_type() -> None:
+    batch = bytearray(build_batch([Record(None, b"a", 1_000), Record(None, b"b", 2_000)]))
+    patch_log_append_time(batch, 0, 7_000)
+    rows = decode(bytes(batch))
+    assert [(row["timestamp"].timestamp(), row["timestampType"]) for row in rows] == [(7.0, 1), (7.0, 1)]
+
+
+def test_no_timestamp_is_a_millisecond_before_1970() -> None:
+    assert decode(build_batch([Record(None, b"a")]))[0]["timestamp"].timestamp() == -0.001
+
+
+def test_records_without_headers_have_null_for_them() -> None:
+    rows = decode(build_batch([Record(None, b"a"), Record(None, b"b", headers=(("h", None),))]))
+    assert [row["headers"] for row in rows] == [None, [{"key": "h", "value": None}]]
+
+
+def marker(offset: int, producer_id: int, is_commit: bool) -> bytes:
+    record = Record(b"\0\0\0" + (b"\1" if is_commit else b"\0"), b"\0\0\0\0\0\0")
+    return build_batch([record], base_offset=offset, producer_id=producer_id, is_transactional=True, is_control=True)
+
+
+def transactional(offset: int, producer_id: int, value: bytes) -> bytes:
+    return build_batch([Record(None, value)], base_offset=offset, producer_id=producer_id, is_transactional=True)
+
+
+def test_control_records_and_aborted_transactions_are_left_out() -> None:
+    data = b"".join(
+        (
+            transactional(0, 7, b"aborted"),
+            transactional(1, 8, b"committed"),
+            build_batch([Record(None, b"plain")], base_offset=2, producer_id=7),
+            transactional(3, 7, b"aborted too"),
+            marker(4, 7, is_commit=False),
+            transactional(5, 7, b"another transaction"),
+            marker(6, 8, is_commit=True),
+            marker(7, 7, is_commit=True),
+        )
+    )
+    aborted = [AbortedTransaction(7, 0)]
+    values = [row["value"] for row in decode(data, aborted=aborted)]
+    assert values == [b"committed", b"plain", b"another transaction"]
+    assert len(decode(data, aborted=None)) == 5
+
+
+def test_the_crc_is_checked() -> None:
+    batch = bytearray(build_batch([Record(None, b"hello")], base_offset=42))
+    batch[-2] ^= 1
+    with pytest.raises(CorruptBatch, match="orders-3: the batch at offset 42 fails its CRC"):
+        decode(bytes(batch))
+
+
+def test_a_count_that_no_payload_can_hold_costs_nothing() -> None:
+    header = parse_header(build_batch([Record(None, b"x")]))
+    with pytest.raises(CorruptBatch, match="can't have 1000000000 records"):
+        decode(assemble_batch(header._replace(records_count=1_000_000_000), b"\0" * 100))
+
+
+def test_header_names_that_are_no_text_are_read_as_java_does() -> None:
+    batch = bytearray(build_batch([Record(None, b"v", headers=(("abc", b"x"),))]))
+    at = batch.index(b"abc")
+    batch[at] = 0xFF
+    mended = assemble_batch(parse_header(batch), bytes(batch[HEADER_BYTES:]))
+    assert decode(mended)[0]["headers"] == [{"key": "\ufffdbc", "value": b"x"}]
