@@ -61,7 +61,7 @@ def compare(ours: Side, theirs: Side, pairs: int, seconds: float, loads: Sequenc
 
 
 def _compare_load(ours: Side, theirs: Side, load: Load, pairs: int, seconds: float) -> LoadResult:
-    runs = {side.name: _LoadOnSide(side, load, seconds) for side in (ours, theirs)}
+    runs = {side.name: LoadOnSide(side, load, seconds) for side in (ours, theirs)}
     for run in runs.values():
         run.warm_up()
     result = LoadResult(load.name, load.title, load.settings, load.is_one_record_a_request, [], 0, 0)
@@ -80,7 +80,7 @@ def _compare_load(ours: Side, theirs: Side, load: Load, pairs: int, seconds: flo
     return result
 
 
-class _LoadOnSide:
+class LoadOnSide:
     def __init__(self, side: Side, load: Load, seconds: float) -> None:
         self._side = side
         self._load = load

@@ -68,11 +68,11 @@ def command_line(module: str = "bench") -> str:
     return shlex.join(["python", "-m", module, *sys.argv[1:]])
 
 
-def commit() -> str:
+def commit(checkout: Path = ROOT) -> str:
     """The checkout's, with a plus when it was changed since."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty=+", "--abbrev=10"],
-        cwd=ROOT,
+        cwd=checkout,
         capture_output=True,
         text=True,
         check=False,

@@ -11,7 +11,7 @@ from barnabas.cli.kafka_client import KafkaClient, KafkaError
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
 from barnabas.cli.processes import ProcessIdentity
-from barnabas.cli.services import Role
+from barnabas.cli.services import Role, Service
 from bench.apache_kafka import VERSION, ApacheKafka, new_cluster_id
 
 NETWORK_THREADS = 3
@@ -47,13 +47,25 @@ class Side(Protocol):
 
 class BarnabasSide:
     name = "Barnabas"
-    bootstrap = f"{HOST}:{_BARNABAS_PORT}"
 
-    def __init__(self, directory: Path, logstores: int = 1) -> None:
-        layout = ClusterLayout(_BARNABAS_PORT, _BARNABAS_PORT + 40, logstores)
+    def __init__(
+        self, directory: Path, logstores: int = 1, port: int = _BARNABAS_PORT, checkout: Path | None = None
+    ) -> None:
+        """`checkout`: another one than this, of a version that may know nothing of metrics."""
+        self.bootstrap = f"{HOST}:{port}"
+        layout = ClusterLayout(port, port + 40, logstores)
         self.cluster: LocalCluster = cluster_to_start(ClusterDirectory(directory), layout, print)
         self.cluster.services = [
             replace(service, properties=service.properties | _THREADS.get(service.role, {}))
+            for service in self.cluster.services
+        ]
+        if checkout is not None:
+            self.cluster.services = [_of_checkout(service, checkout) for service in self.cluster.services]
+
+    def set(self, role: Role, key: str, value: str) -> None:
+        """Before the start."""
+        self.cluster.services = [
+            replace(service, properties=service.properties | {key: value}) if service.role == role else service
             for service in self.cluster.services
         ]
 
@@ -75,6 +87,14 @@ class BarnabasSide:
 
     def stop(self) -> None:
         self.cluster.stop()
+
+
+def _of_checkout(service: Service, checkout: Path) -> Service:
+    if service.role is Role.ETCD:
+        return service
+    properties = {key: value for key, value in service.properties.items() if key != "metrics.listeners"}
+    argv = ["env", f"PYTHONPATH={checkout.resolve()}", "PYTHONSAFEPATH=1", *service.argv]
+    return replace(service, properties=properties, argv=argv)
 
 
 class ApacheKafkaSide:

@@ -9,6 +9,7 @@ W3C's `traceparent`.
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,11 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 from barnabas.runtime.logs import get_logger
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 KEY: Final = "traces.otlp.endpoint"
 FLUSH_MS: Final = 1_000
+SPANS_WAITING_MAX: Final = 2_048
 _LIBRARY: Final = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
 
 _log = get_logger("traces")
@@ -77,9 +80,17 @@ def parse_traceparent(text: str) -> bytes:
 
 
 class TraceExporter:
-    """Hands spans to the library's thread."""
+    """Hands spans to the library's thread. To load the library takes a second or two, so that is done on a thread, too;
+    what is exported before waits, `SPANS_WAITING_MAX` at most.
+    """
 
     def __init__(self, endpoint: str, service: str, instance: str) -> None:
+        self._waiting: list[Span] = []
+        self._processor: BatchSpanProcessor | None = None
+        self._resource: Resource | None = None
+        threading.Thread(target=self._load, args=(endpoint, service, instance), name="traces", daemon=True).start()
+
+    def _load(self, endpoint: str, service: str, instance: str) -> None:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -91,13 +102,19 @@ class TraceExporter:
         self._processor = BatchSpanProcessor(_told_once(exporter, endpoint))
 
     def export(self, spans: Iterable[Span]) -> None:
+        if self._processor is None:
+            self._waiting += list(spans)[: SPANS_WAITING_MAX - len(self._waiting)]
+            return
+        spans, self._waiting = [*self._waiting, *spans], []
         offset_ns = time_ns() - monotonic_ns()
         for span in spans:
             self._processor.on_end(_readable(span, self._resource, offset_ns))
 
     def close(self) -> None:
         """Send what there is, for a moment."""
-        self._processor.force_flush(FLUSH_MS)
+        if self._processor is not None:
+            self.export(())
+            self._processor.force_flush(FLUSH_MS)
 
 
 def trace_exporter(endpoint: str, service: str, instance: str) -> TraceExporter | None:

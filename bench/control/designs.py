@@ -56,8 +56,9 @@ class Separate(LogstoreCore):
         loaded: Sequence[OpenedPartition],
         codecs: Codecs,
         make_member_id: MakeMemberId,
+        read_us: Callable[[], int],
     ) -> None:
-        super().__init__(config, directories, loaded, codecs, make_member_id)
+        super().__init__(config, directories, loaded, codecs, make_member_id, read_us)
         self._unanswered: dict[tuple[int, int], list[EpochKey]] = {}
         self._backlog = BacklogSource(self.backlog_path)
 
