@@ -78,6 +78,7 @@ class Cluster:
             shape.logstores,
             shape.administration_us,
             self.promises.elections,
+            self.controllers,
         )
         self.producers = [
             Producer(f"producer-{index}", *common, topics, behaviour) for index, behaviour in enumerate(shape.producers)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from barnabas.cluster.keys import PartitionRecord
+from barnabas.cluster.keys import Keys, PartitionRecord, decode_record
+from barnabas.cluster.operation_records import DrainRecord
+from barnabas.ports.etcd import Get
 from services.logstore.core.partition import Partition
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Behaviour, Producer
@@ -30,11 +32,13 @@ class LastAct:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._elections = cluster.promises.elections
+        self._keys = Keys()
         self._groups = LastActOfGroups(cluster)
 
     def play(self) -> None:
         cluster = self._cluster
         cluster.operator.is_stopping = True
+        self._settle_drains()
         cluster.wait_until(lambda: cluster.operator.is_idle, "the administrator's request is answered")
         for producer in cluster.producers:
             producer.is_stopping = True
@@ -47,6 +51,26 @@ class LastAct:
         self._wait_until_it_is_whole()
         self._read_everything()
         self._check_that_nothing_is_left()
+
+    def _settle_drains(self) -> None:
+        """Who is drained stays so in half of the runs, where nothing has to be placed any more; else all are returned,
+        which is asked again and again: a controller that is replaced does not answer.
+        """
+        cluster = self._cluster
+        keeps = cluster.operator.has_nothing_to_create and cluster.scheduler.random.random() < 0.5
+        for _ in range(0 if keeps else WHOLE_US_MAX // SECOND):
+            if not self._drains():
+                return
+            cluster.operator.return_all()
+            cluster.run_for(SECOND)
+        if not keeps:
+            raise InvariantViolation(f"liveness: logstores can't be returned: {self._drains()}")
+
+    def _drains(self) -> dict[int, DrainRecord]:
+        keys, model = self._keys, self._cluster.etcd.model
+        found = model.get(Get(keys.operations.drains, keys.operations.drains + "\x7f"))
+        records = [decode_record(keys, each.key, each.value) for each in found]
+        return {record.node_id: record for record in records if isinstance(record, DrainRecord)}
 
     # --- writes and replicas -----------------------------------------------------------------------------------------
 
@@ -75,8 +99,9 @@ class LastAct:
         if self._elections.being_deleted:
             return f"topics are deleted: {[topic_id.hex()[:8] for topic_id in self._elections.being_deleted]}"
         existing = self._elections.existing
+        drains = self._drains()
         for key, record in existing.items():
-            problem = self._what_is_wrong_with(key, record)
+            problem = self._what_is_wrong_with(key, record) or self._what_a_drain_owes(record, drains)
             if problem:
                 return f"{name(key)} is whole: {problem}; {record}"
         for node in self._cluster.logstores:
@@ -111,6 +136,17 @@ class LastAct:
                 return f"{node_id} begins at {replica.log.log_start_offset}, not {leader.log.log_start_offset}"
         if leader.isr.pending is not None or leader.pending:
             return "its leader waits for something"
+        return ""
+
+    def _what_a_drain_owes(self, record: PartitionRecord, drains: dict[int, DrainRecord]) -> str:
+        """Everybody is alive: a drained logstore leads what no other replica can lead, and has what has no other place."""
+        if record.leader in drains and not set(record.in_sync_replicas) <= set(drains):
+            return f"{record.leader} leads it, and is drained"
+        node_ids = {node.node_id for node in self._cluster.logstores}
+        for node_id in record.replicas:
+            drain = drains.get(node_id)
+            if drain is not None and drain.move_replicas and node_ids.difference(record.replicas, drains):
+                return f"{node_id} has a replica of it, and is drained"
         return ""
 
     def _is_shortened(self, key: PartitionKey) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from barnabas.cluster.keys import PartitionRecord, Role
@@ -78,28 +79,35 @@ class Operators:
             return unknown, []
         if node_id not in image.drains:
             return OperatorResponse(Outcome.NOT_FOUND, f"logstore {node_id} is not drained: nothing to return"), []
-        changes: dict[PartitionKey, PartitionChange] = {}
+        called_off: dict[PartitionKey, PartitionChange] = {}
+        led_again: dict[PartitionKey, PartitionChange] = {}
         for topic_id in image.topics_by_id:
             for number, partition in image.partitions(topic_id):
                 key = (topic_id, number)
                 if node_id in partition.removing_replicas and not request.let_moves_finish:
-                    changes[key] = self._called_off(key, node_id)
-                elif partition.replicas[0] == node_id != partition.leader:
-                    changes[key] = self._led_again(key)
+                    called_off[key] = self._called_off(key, node_id)
+                if key in called_off or partition.replicas[0] == node_id:
+                    led_again[key] = self._led_again(key, node_id)
         returned = written([Write(image.keys.operations.drain(node_id), None)])
-        return _DONE, [returned, *change_steps(image, changes)]
+        return _DONE, [returned, *change_steps(image, called_off), *change_steps(image, led_again)]
 
     def _called_off(self, key: PartitionKey, node_id: int) -> PartitionChange:
         def change(partition: PartitionRecord) -> PartitionRecord:
             if node_id not in partition.removing_replicas:
                 return partition
             live = self._liveness.current().at(*key)
-            return reassignment_cancelled(partition, live, self._rules.of(key[0])) or partition
+            staying = reassignment_cancelled(partition, live, self._rules.of(key[0]))
+            return partition if staying is None else _in_former_order(staying, partition)
 
         return change
 
-    def _led_again(self, key: PartitionKey) -> PartitionChange:
-        return lambda partition: led_by_preferred(partition, self._liveness.current().at(*key)) or partition
+    def _led_again(self, key: PartitionKey, node_id: int) -> PartitionChange:
+        def change(partition: PartitionRecord) -> PartitionRecord:
+            if partition.replicas[0] != node_id:
+                return partition
+            return led_by_preferred(partition, self._liveness.current().at(*key)) or partition
+
+        return change
 
     def _remove(self, request: RemoveNode) -> tuple[OperatorResponse, list[Step]]:
         image, node_id = self._image, request.node_id
@@ -149,3 +157,15 @@ class Operators:
             return None
         there_are = f"there are {', '.join(map(str, known))}" if known else "none has ever registered"
         return OperatorResponse(Outcome.NOT_FOUND, f"there is no logstore {node_id}; {there_are}")
+
+
+def _in_former_order(staying: PartitionRecord, moving: PartitionRecord) -> PartitionRecord:
+    """A move has its new replicas first, and what goes last. One for one, as drains move, the place of the one that has
+    come is that of the one that was to go: preferred leaders are again what they were.
+    """
+    if len(moving.adding_replicas) != 1 or len(moving.removing_replicas) != 1:
+        return staying
+    (adding,), (removing,) = moving.adding_replicas, moving.removing_replicas
+    order = [removing if each == adding else each for each in moving.replicas if each != removing]
+    in_sync = [each for each in order if each in staying.in_sync_replicas]
+    return replace(staying, replicas=tuple(order), in_sync_replicas=tuple(in_sync))

@@ -60,7 +60,9 @@ def create_topics(
     occurrences = Counter(topic.topic for topic in request.topics)
     wanted = {asked.topic: asked for asked in request.topics}
     if OFFSETS_TOPIC in wanted:
-        wanted[OFFSETS_TOPIC] = defaults.offsets.filled_in(wanted[OFFSETS_TOPIC], len(image.known_node_ids()))
+        wanted[OFFSETS_TOPIC] = defaults.offsets.filled_in(
+            wanted[OFFSETS_TOPIC], len(image.known_node_ids().difference(live.drained))
+        )
     # By collision name: what this request adds to the image.
     added: dict[str, str] = {}
     excessive = _asked_partitions(wanted.values(), defaults) > PARTITIONS_MAX

@@ -1,6 +1,8 @@
-"""An administrator who never rests: replicas are moved, leaders elected, records and topics deleted, settings changed.
+"""An administrator who never rests: replicas are moved, leaders elected, records and topics deleted, settings changed,
+logstores taken out of service and back.
 
-One request at a time, over real bytes, through whatever gateway. Whatever becomes of a request, nobody has to repeat
+One request at a time, over real bytes, through whatever gateway; drains are asked of the controller itself, as the
+operators' API does, and nobody waits for the answer. Whatever becomes of a request, nobody has to repeat
 it, but for the making of a topic that was deleted: others work with it.
 """
 
@@ -33,11 +35,20 @@ from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from services.controller.core.operator_requests import (
+    DrainNode,
+    OperatorRequest,
+    OperatorResponse,
+    Outcome,
+    PauseBalance,
+    ReturnNode,
+)
 from tests.sim.clients.admin import TIMEOUT_MS, creatable
 from tests.sim.clients.client import Client
 from tests.sim.elections import Elections
 from tests.sim.history import History
 from tests.sim.network import Network
+from tests.sim.nodes.controller import ControllerNode
 from tests.sim.scheduler import MS, InvariantViolation, Scheduler
 from tests.sim.topology import MIN_ISR, TopicShape
 
@@ -67,6 +78,7 @@ class Operator(Client):
         logstores: int,
         interval_us: int,
         elections: Elections,
+        controllers: list[ControllerNode],
     ) -> None:
         super().__init__(name, scheduler, network, gateways, history)
         self._topics = topics | only_moved
@@ -75,8 +87,13 @@ class Operator(Client):
         self._node_ids = list(range(1, logstores + 1))
         self._interval_us = interval_us
         self._elections = elections
+        self._controllers = controllers
         self._to_create: str | None = None
         self.is_stopping = False
+
+    @property
+    def has_nothing_to_create(self) -> bool:
+        return self._to_create is None
 
     @property
     def is_idle(self) -> bool:
@@ -99,6 +116,10 @@ class Operator(Client):
             self._move,
             self._cancel_move,
             self._elect_preferred,
+            self._drain,
+            self._return,
+            self._return,
+            self._pause_or_resume,
         ]
         if topic not in self._only_moved:
             tasks += [self._delete_records, self._change_settings]
@@ -163,6 +184,43 @@ class Operator(Client):
                 each.error_code for one in response.replica_election_results for each in one.partition_result
             ],
         )
+
+    # --- of the controller itself ------------------------------------------------------------------------------------
+
+    def _drain(self, topic: str, partition: int) -> None:
+        random = self.scheduler.random
+        request = DrainNode(random.choice(self._node_ids), random.random() < 0.4, TIMEOUT_MS)
+        self._operate("a logstore is drained", request)
+        self.work()
+
+    def _return(self, topic: str, partition: int) -> None:
+        random = self.scheduler.random
+        request = ReturnNode(random.choice(self._node_ids), random.random() < 0.5, TIMEOUT_MS)
+        self._operate("a logstore is returned", request)
+        self.work()
+
+    def _pause_or_resume(self, topic: str, partition: int) -> None:
+        request = PauseBalance(self.scheduler.random.random() < 0.5, TIMEOUT_MS)
+        self._operate("the balance is paused or resumed", request)
+        self.work()
+
+    def return_all(self) -> None:
+        """Asked until it is so."""
+        for node_id in self._node_ids:
+            self._operate("a logstore is returned", ReturnNode(node_id, True, TIMEOUT_MS))
+        self._operate("the balance is paused or resumed", PauseBalance(False, TIMEOUT_MS))
+
+    def _operate(self, what: str, request: OperatorRequest) -> None:
+        active = next((each for each in self._controllers if each.alive and not each.paused and each.is_active), None)
+        if active is None:
+            return
+
+        def answered(response: OperatorResponse) -> None:
+            if response.outcome is Outcome.DONE:
+                self.history.counts.administered[what] += 1
+
+        self.scheduler.note(f"{self.name} asks: {what}")
+        active.operate(request, answered)
 
     def _delete_records(self, topic: str, partition: int) -> None:
         """Up to something that somebody has read; now and then everything."""

@@ -24,6 +24,7 @@ from services.controller.core.effects import (
     SubmitTxn,
 )
 from services.controller.core.offsets_topic import OffsetsTopic
+from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
 from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
 from tests.sim.fencing import IsrFence
@@ -74,6 +75,8 @@ class ControllerNode(Process):
         self._ends: dict[int, End] = {}
         # The connection and the caller's own id of each request.
         self._calls: dict[int, tuple[End, int]] = {}
+        # What operators have asked for, by the id of the request.
+        self._operations: dict[int, Callable[[OperatorResponse], None]] = {}
         self._isr_fence = IsrFence(self.core.image)
         # With those of each change who may not join.
         self._isr_requests: dict[int, tuple[AlterPartitionRequest, list[frozenset[int]]]] = {}
@@ -132,7 +135,10 @@ class ControllerNode(Process):
             case EndSubscription():
                 if effect.subscriber_id in self._ends:
                     self._ends.pop(effect.subscriber_id).close("not active")
+            case Respond(request_id, OperatorResponse() as operated):
+                self._operations.pop(request_id)(operated)
             case Respond():
+                assert not isinstance(effect.response, OperatorResponse)
                 end, call_id = self._calls.pop(effect.request_id)
                 asked = self._isr_requests.pop(effect.request_id, None)
                 if asked is not None and isinstance(effect.response, AlterPartitionResponse):
@@ -140,6 +146,8 @@ class ControllerNode(Process):
                     self._isr_fence.answered(former, effect.response)
                     self.isr_answered(request, effect.response)
                 end.send(Return(call_id, effect.response))
+            case Reject() if effect.request_id in self._operations:
+                del self._operations[effect.request_id]
             case Reject():
                 end, call_id = self._calls.pop(effect.request_id)
                 self._isr_requests.pop(effect.request_id, None)
@@ -216,6 +224,12 @@ class ControllerNode(Process):
     def unsubscribe(self, subscriber_id: int) -> None:
         self._ends.pop(subscriber_id, None)
         self._do(self.running.on_unsubscribed(subscriber_id, self.now_ms))
+
+    def operate(self, request: OperatorRequest, answered: Callable[[OperatorResponse], None]) -> None:
+        """As the operators' API does; who is replaced or dies gives no answer."""
+        self._last_id += 1
+        self._operations[self._last_id] = answered
+        self._do(self.running.on_request(self._last_id, request, self.now_ms))
 
     def call(self, end: End, call: Call) -> None:
         self._last_id += 1

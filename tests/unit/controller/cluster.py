@@ -58,6 +58,7 @@ from services.controller.core.effects import (
     SendControl,
     SubmitTxn,
 )
+from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
 from services.controller.core.settings import ElectionSettings
 from services.controller.core.topic_creation import TopicDefaults
 from tests.sim.etcd_model import EtcdModel, Fate
@@ -145,7 +146,7 @@ class ControllerNode:
         self.links: dict[int, ConnectControl] = {}
         self.subscribers: dict[int, ClusterImage] = {}
         self.acknowledging = True
-        self.responses: dict[int, MembershipResponse | Reject] = {}
+        self.responses: dict[int, MembershipResponse | OperatorResponse | Reject] = {}
         self.changes: list[ActiveChanged] = []
         self.last_id = 0
         self.renew()
@@ -157,7 +158,7 @@ class ControllerNode:
         if self.cluster.etcd.keep_alive(self.lease):
             self.do(self.core.on_lease(self.lease, self.cluster.now_ms + LEASE_MS, self.cluster.now_ms))
 
-    def request(self, request: MembershipRequest) -> int:
+    def request(self, request: MembershipRequest | OperatorRequest) -> int:
         """Its id, by which `responses` has the answer."""
         self.last_id += 1
         self.do(self.core.on_request(self.last_id, request, self.cluster.now_ms))
