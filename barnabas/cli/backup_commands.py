@@ -38,8 +38,8 @@ def inspect(log_dirs: tuple[Path, ...]) -> None:
 
     For `restore` and `rebuild` of a cluster on several hosts, which take it by --from.
     """
-    from barnabas.cluster.inspection import encode_inspection
-    from services.logstore.inspection import InspectionRefused, inspect_log_dirs
+    from barnabas.cluster.inspection import InspectionRefused, encode_inspection
+    from services.logstore.inspection import inspect_log_dirs
 
     with clear_errors(InspectionRefused):
         found = inspect_log_dirs([str(each.absolute()) for each in log_dirs])

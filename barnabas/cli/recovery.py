@@ -19,12 +19,16 @@ from barnabas.cli.recovery_etcd import StateError, ask_etcd, local_etcd, write_s
 from barnabas.cli.terminal import print_table
 from barnabas.cluster.backup import UnreadableBackup, decode_backup
 from barnabas.cluster.cluster_version import refusal
-from barnabas.cluster.inspection import NodeInspection, UnreadableInspection, decode_inspection
+from barnabas.cluster.inspection import (
+    InspectionRefused,
+    NodeInspection,
+    UnreadableInspection,
+    decode_inspection,
+)
 from barnabas.cluster.keys import Keys
 from barnabas.cluster.recovery.plan import Plan, plan_recovery
 from barnabas.cluster.recovery.remembered import Remembered, remember
 from barnabas.runtime.clock import wall_ms
-from services.logstore.inspection import InspectionRefused, inspect_log_dirs
 
 EXPECTED: Final = (StateError, LayoutError, ClusterError, EtcdMissingError, InspectionRefused)
 
@@ -83,6 +87,9 @@ def _inspections(directory: ClusterDirectory, etcd: EtcdOptions, choices: Choice
         return [_read_inspection(path) for path in choices.inspections]
     if etcd.endpoints:
         return []
+    # What reads logs is where logstores are, and not in every image.
+    from services.logstore.inspection import inspect_log_dirs
+
     layout = directory.require_layout()
     paths = [directory.logstore_path(each) for each in layout.logstore_ids if each not in choices.absent]
     return [inspect_log_dirs([str(path)]) for path in paths if path.exists()]

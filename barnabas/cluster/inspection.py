@@ -16,6 +16,10 @@ import msgspec
 VERSION: Final = 1
 
 
+class InspectionRefused(Exception):  # noqa: N818  (an outcome that ends the command with its one line)
+    """Why directories were not inspected."""
+
+
 class UnreadableInspection(ValueError):  # noqa: N818 - it names what was found
     """The content is no inspection that this version can read."""
 

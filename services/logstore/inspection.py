@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from barnabas.cluster.inspection import NodeInspection
+from barnabas.cluster.inspection import InspectionRefused, NodeInspection
 from barnabas.ports.disk import DiskError
 from services.logstore.core.storage.checkpoints import uuid_to_text
 from services.logstore.core.storage.directory_identity import DirectoryRefusal
@@ -18,10 +18,6 @@ from services.logstore.core.storage.directory_inspection import InspectedDirecto
 from services.logstore.shell.known_directories import read_known_directories
 from services.logstore.shell.log_dirs import LOCK_FILE
 from services.logstore.shell.posix_disk import PosixDisk
-
-
-class InspectionRefused(Exception):  # noqa: N818  (an outcome that ends the command with its one line)
-    """Why there is nothing to tell."""
 
 
 class _ReadOnlyDisk(PosixDisk):
