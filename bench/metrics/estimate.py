@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-# Student's t for 95 %, both sides, by degrees of freedom from 1; more than there are here take the last, which is wider.
+# Student's t for 95 %, both sides, by degrees of freedom from 1; beyond it is the last one, which is wider.
 _T_95: Final = (
     12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13,
     2.12, 2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04,
