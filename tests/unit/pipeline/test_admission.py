@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.admission import (
+    Sample,
+    admit_bytes,
+    admit_records,
+    bytes_between,
+    offsets_within,
+    probe_offsets,
+)
+from pipeline.core.positions import TopicPartition
+
+A, B, C = (TopicPartition("t", index) for index in range(3))
+backlogs = st.dictionaries(st.sampled_from([A, B, C]), st.integers(1, 10_000))
+
+
+def test_a_backlog_that_fits_is_admitted_whole() -> None:
+    assert admit_records({A: 5, B: 7}, 12) == {A: 5, B: 7}
+    assert admit_records({A: 5, B: 7}, None) == {A: 5, B: 7}
+
+
+def test_partitions_share_in_proportion_so_that_they_end_together() -> None:
+    assert admit_records({A: 9_000, B: 1_000}, 100) == {A: 90, B: 10}
+
+
+def test_a_small_backlog_does_not_starve_beside_a_large_one() -> None:
+    assert admit_records({A: 1_000_000, B: 1}, 10) == {A: 9, B: 1} or admit_records({A: 1_000_000, B: 1}, 10) == {A: 10}
+    # One that has to wait becomes the most behind, when the limit is below the number of partitions.
+    assert admit_records({A: 5, B: 6, C: 4}, 1) == {B: 1}
+
+
+@given(backlogs, st.integers(1, 20_000))
+def test_the_limit_is_kept_and_used(backlog: dict[TopicPartition, int], records_max: int) -> None:
+    admitted = admit_records(backlog, records_max)
+    assert sum(admitted.values()) == min(records_max, sum(backlog.values()))
+    assert all(0 < admitted[each] <= backlog[each] for each in admitted)
+
+
+def test_bytes_are_counted_from_sample_to_sample() -> None:
+    samples = [Sample(100, 10.0), Sample(150, 1_000.0)]
+    assert bytes_between(samples, 100, 160) == 50 * 10 + 10 * 1_000
+    assert offsets_within(samples, 100, 60, 500) == 50
+    assert offsets_within(samples, 100, 60, 2_500) == 52
+    assert offsets_within(samples, 100, 60, 1e9) == 60
+
+
+def test_a_limit_in_bytes_cuts_where_records_become_large() -> None:
+    samples = {A: [Sample(0, 10.0), Sample(500, 10_000.0)]}
+    assert admit_bytes({A: 1_000}, {A: 0}, samples, 105_000) == {A: 510}
+
+
+def test_one_record_that_is_larger_than_the_limit_is_admitted() -> None:
+    assert admit_bytes({A: 5}, {A: 0}, {A: [Sample(0, 1e9)]}, 1_000) == {A: 1}
+
+
+def test_without_samples_nothing_is_known_and_nothing_held_back() -> None:
+    assert admit_bytes({A: 5}, {A: 0}, {}, 1) == {A: 5}
+    assert admit_bytes({A: 5}, {A: 0}, {A: [Sample(0, 1e9)]}, None) == {A: 5}
+
+
+@given(backlogs, st.integers(1, 10_000_000), st.lists(st.floats(0.1, 1e6), min_size=1, max_size=4))
+def test_bytes_stay_within_the_limit_but_for_one_record_a_partition(
+    admitted: dict[TopicPartition, int], bytes_max: int, sizes: list[float]
+) -> None:
+    samples = {
+        each: [
+            Sample(offset, size)
+            for offset, size in zip(probe_offsets(7, admitted[each], len(sizes)), sizes, strict=False)
+        ]
+        for each in admitted
+    }
+    fitting = admit_bytes(admitted, dict.fromkeys(admitted, 7), samples, bytes_max)
+    total = sum(bytes_between(samples[each], 7, 7 + count) for each, count in fitting.items())
+    assert total <= bytes_max * 1.001 + len(fitting) * max(sizes)
+    assert bool(fitting) == bool(admitted)
+    assert all(0 < count <= admitted[each] for each, count in fitting.items())
+
+
+def test_probes_begin_at_the_start_and_are_never_outside() -> None:
+    assert probe_offsets(100, 40, 4) == [100, 110, 120, 130]
+    assert probe_offsets(100, 1, 4) == [100]

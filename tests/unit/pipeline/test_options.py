@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from pipeline.core.admission import Limits
+from pipeline.core.cluster import Topic
+from pipeline.core.errors import ClusterUnreachable, TopicMissing, WrongOption
+from pipeline.core.losses import OnDataLoss
+from pipeline.core.options import Use, includes_headers, read_options, write_options
+from pipeline.core.positions import TopicPartition
+from pipeline.core.settings import Isolation
+from pipeline.core.subscription import End, Place, Subscription
+
+BASE = {"kafka.bootstrap.servers": "one:9092, [::1]:9093", "subscribe": "b, a"}
+
+
+def test_a_job_of_the_jvm_connector_is_taken_as_it_is() -> None:
+    options = read_options(
+        BASE
+        | {
+            "startingoffsets": '{"a": {"0": -2}, "b": {"0": 7}}',
+            "maxOffsetsPerTrigger": "1000",
+            "minPartitions": "4",
+            "failOnDataLoss": "false",
+            "includeHeaders": "TRUE",
+            "kafka.isolation.level": "read_committed",
+            "kafka.max.poll.records": "500",
+            "fetchOffset.numRetries": "3",
+            "kafka.group.id": "g",
+        },
+        Use.STREAM,
+    )
+    assert options.subscription == Subscription(("a", "b"))
+    assert options.starting.offsets == {TopicPartition("a", 0): End.EARLIEST, TopicPartition("b", 0): 7}
+    assert options.limits == Limits(1000, None)
+    assert (options.partitions_min, options.group_id, options.include_headers) == (4, "g", True)
+    assert options.on_data_loss is OnDataLoss.CONTINUE
+    assert options.client.isolation is Isolation.READ_COMMITTED
+    assert options.client.bootstrap == (("one", 9092), ("::1", 9093))
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_defaults_are_the_jvm_connectors() -> None:
+    batch, stream = read_options(BASE, Use.BATCH), read_options(BASE, Use.STREAM)
+    assert (batch.starting, batch.ending) == (Place(End.EARLIEST), Place(End.LATEST, is_latest_where_no_time=True))
+    assert stream.starting == Place(End.LATEST)
+    assert stream.on_data_loss is OnDataLoss.FAIL
+    assert not stream.include_headers
+
+
+@pytest.mark.parametrize(
+    ("use", "given", "message"),
+    [
+        (Use.BATCH, {"subscribePattern": "x"}, "given: subscribe, subscribePattern"),
+        (Use.BATCH, {"subscribe": " , "}, "names no topic"),
+        (Use.BATCH, {"startingOffset": "latest"}, "did you mean 'startingOffsets'"),
+        (Use.BATCH, {"zzz": "1"}, "not known to format 'barnabas'; known are: subscribe"),
+        (Use.BATCH, {"kafka.sasl.mechanism": "PLAIN"}, "PLAINTEXT listeners only"),
+        (Use.BATCH, {"kafka.security.protocol": "SSL"}, "SSL is not built yet"),
+        (Use.BATCH, {"kafka.bootstrap.servers": "host"}, "'host' is not host:port"),
+        (Use.BATCH, {"kafka.bootstrap.servers": "host:99999"}, "is not host:port"),
+        (Use.BATCH, {"kafka.bootstrap.servers": ""}, "is needed"),
+        (Use.BATCH, {"startingOffsets": "latest"}, "can't be 'latest'"),
+        (Use.BATCH, {"startingOffsets": '{"a": {"0": -1}}'}, "can't be 'latest'"),
+        (Use.BATCH, {"endingOffsets": "earliest"}, "can't be 'earliest'"),
+        (Use.BATCH, {"maxOffsetsPerTrigger": "5"}, "is for streams"),
+        (Use.STREAM, {"endingOffsets": "latest"}, "is for batch reads"),
+        (Use.STREAM, {"maxOffsetsPerTrigger": "0"}, "has to be a whole number above 0, not '0'"),
+        (Use.STREAM, {"maxBytesPerTrigger": "1g"}, "has to be a whole number above 0"),
+        (Use.STREAM, {"failOnDataLoss": "maybe"}, "has to be 'true' or 'false', not 'maybe'"),
+        (Use.STREAM, {"onDataLoss": "record"}, "needs dataLossTopic"),
+        (Use.STREAM, {"dataLossTopic": "x"}, "needs dataLossTopic, the topic to write losses to, and nothing else"),
+        (Use.STREAM, {"onDataLoss": "shrug"}, "has to be 'fail' or 'record' or 'continue'"),
+        (Use.STREAM, {"onDataLoss": "fail", "failOnDataLoss": "true"}, "set one of them"),
+        (Use.STREAM, {"startingOffsets": "soon"}, "has to be JSON like"),
+        (Use.STREAM, {"startingOffsets": '{"a": {"0": "7"}}'}, "has to be JSON like"),
+        (Use.STREAM, {"startingOffsets": '{"a": {"0": -3}}'}, "has to be JSON like"),
+        (Use.STREAM, {"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(use: Use, given: dict[str, str], message: str) -> None:
+    with pytest.raises(WrongOption, match=message):
+        read_options(BASE | given, use)
+
+
+@pytest.mark.parametrize("text", ["[", "[]", "{}", '{"a": []}', '{"a": [-1]}', '{"a": ["0"]}'])
+def test_an_assignment_that_is_none(text: str) -> None:
+    with pytest.raises(WrongOption, match="option 'assign' has to be JSON"):
+        read_options({"kafka.bootstrap.servers": "a:1", "assign": text}, Use.BATCH)
+
+
+def test_a_pattern_that_is_none() -> None:
+    with pytest.raises(WrongOption, match="is no pattern"):
+        read_options({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, Use.BATCH)
+
+
+def test_times_come_before_offsets() -> None:
+    given = {"startingTimestamp": "5", "startingOffsetsByTimestamp": '{"a": {"0": 6}}', "startingOffsets": "earliest"}
+    assert read_options(BASE | given, Use.STREAM).starting.time_ms == 5
+    del given["startingTimestamp"]
+    assert read_options(BASE | given, Use.STREAM).starting.times_ms == {TopicPartition("a", 0): 6}
+
+
+def topic(name: str, partitions: int, is_internal: bool = False) -> Topic:
+    return Topic(name, "", is_internal, dict.fromkeys(range(partitions), 0))
+
+
+def test_topics_are_selected_by_name_by_pattern_or_by_partition() -> None:
+    found = {each.name: each for each in (topic("a", 2), topic("ab", 1), topic("__consumer_offsets", 1, True))}
+    assert list(Subscription(("a", "x")).select(found)) == ["a"]
+    assert list(Subscription(pattern=".*").select(found)) == ["a", "ab"]
+    assert list(Subscription(pattern="a").select(found)) == ["a"]
+    assigned = Subscription(("a",), assigned={"a": (1,)})
+    assert assigned.select(found)["a"].leaders == {1: 0}
+    with pytest.raises(TopicMissing, match="has 2 partitions, so no 5"):
+        Subscription(("a",), assigned={"a": (5,)}).select(found)
+    with pytest.raises(TopicMissing, match="no topic x in the cluster at c:1"):
+        Subscription(("a", "x")).check_all_there({"a": found["a"]}, "c:1")
+
+
+def test_a_writer_is_idempotent_whatever_else_is_set() -> None:
+    options = write_options({"kafka.bootstrap.servers": "a:1", "topic": "t", "kafka.compression.type": "zstd"})
+    assert options.topic == "t"
+    assert options.producer == {"bootstrap.servers": "a:1", "compression.type": "zstd", "enable.idempotence": "true"}
+    with pytest.raises(WrongOption, match="can't be set"):
+        write_options({"kafka.bootstrap.servers": "a:1", "kafka.enable.idempotence": "false"})
+    with pytest.raises(WrongOption, match="did you mean 'topic'"):
+        write_options({"kafka.bootstrap.servers": "a:1", "topics": "t"})
+
+
+def test_headers_are_for_the_schema_before_anything_is_read() -> None:
+    assert includes_headers({"INCLUDEHEADERS": "true"})
+    assert not includes_headers({})
+
+
+def test_errors_survive_the_way_from_a_worker() -> None:
+    error = pickle.loads(pickle.dumps(ClusterUnreachable("no answer")))
+    assert isinstance(error, ClusterUnreachable)
+    assert str(error) == "no answer"
