@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from pipeline.cli.maintain import maintain
+from pipeline.cli.replay import replay
 from pipeline.cli.tables import tables
 from pipeline.core.errors import PipelineError
 
@@ -36,6 +38,8 @@ def main(verbose: bool) -> None:
 
 
 main.add_command(tables)
+main.add_command(maintain)
+main.add_command(replay)
 
 if __name__ == "__main__":
     main()

@@ -22,6 +22,7 @@ from pipeline.core.positions import Positions, each_offset
 from pipeline.core.settings import ClientSettings
 from pipeline.core.tables_job import TablesJob
 from pipeline.kafka.client import KafkaClient
+from pipeline.tables.cluster import JobCluster
 from pipeline.tables.contract import TableError
 from pipeline.tables.session import spark_session
 from pipeline.tables.stream import TablesRun
@@ -71,7 +72,7 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
     name = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
     client_settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
     with KafkaClient(client_settings) as client:
-        run = TablesRun(job, name, warehouse_of(job), client, wall_ms, say, figures)
+        run = TablesRun(job, name, warehouse_of(job), JobCluster(job, client), wall_ms, say, figures)
         checkpoint, positions = run.begin()
         say(
             f"{job.name}: {', '.join(sorted(run.destinations)) or 'no table yet'} in {job.into} at {job.to}, run {name}"

@@ -16,7 +16,13 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
 }
 # Where no spark-submit decides: all cores of this machine, no web server.
-_LOCAL = {"spark.master": "local[*]", "spark.driver.memory": "1g", "spark.ui.enabled": "false"}
+# The driver hands results to Python through a socket: 15 s, Spark's own bound, is short on a busy machine.
+_LOCAL = {
+    "spark.master": "local[*]",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.python.authenticate.socketTimeout": "120s",
+}
 
 
 def spark_session(app_name: str, settings: Mapping[str, str]) -> SparkSession:

@@ -7,20 +7,17 @@ the group. The table is the truth; Spark's checkpoint and the group follow it an
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipeline.core.bookkeeping import decide_start, group_disagreement
 from pipeline.core.cluster import Extents
-from pipeline.core.errors import PipelineError, TopicMissing
 from pipeline.core.freshness import BatchFigures
 from pipeline.core.positions import Positions, TopicPartition, TopicPositions, each_offset
 from pipeline.core.tables_job import TablesJob
-from pipeline.kafka.client import KafkaClient
-from pipeline.kafka.progress import commit_progress, committed_progress
 from pipeline.tables.checkpoint import Checkpoint, forget_before, generation, generations
+from pipeline.tables.cluster import Cluster
 from pipeline.tables.contract import Clock, SupersededError, TableError
 from pipeline.tables.destination import Destination, ProgressMovedError, discard
 from pipeline.tables.locations import to_uri
@@ -41,7 +38,7 @@ class TablesRun:
     job: TablesJob
     run: str
     warehouse: Warehouse
-    client: KafkaClient
+    cluster: Cluster
     now_ms: Clock
     say: Callable[[str], None]
     figures: Callable[[BatchFigures], None]
@@ -53,7 +50,7 @@ class TablesRun:
     def _first_positions(self, positions: Positions) -> Positions:
         """Every partition's place in a new checkpoint: the tables' progress; for what they never had, `starting`."""
         first = {}
-        for topic, extent in self.extents().items():
+        for topic, extent in self.cluster.extents().items():
             places = dict(extent.earliest if self.job.starting == "earliest" else extent.latest)
             if topic in positions:
                 places.update(positions[topic].offsets)
@@ -62,7 +59,7 @@ class TablesRun:
 
     def begin(self) -> tuple[Checkpoint, Positions]:
         """Open and claim the tables, compare checkpoint, tables and group: where Spark's stream is to begin."""
-        extents = self.extents()
+        extents = self.cluster.extents()
         for topic in extents:
             self._destination(topic)
         wanted = {topic: TopicPositions(each.topic_id, each.latest) for topic, each in extents.items()}
@@ -80,23 +77,6 @@ class TablesRun:
         self._before = self._first_positions(start.positions)
         self._tell_group(wanted, progress)
         return self._checkpoint, self._before
-
-    def extents(self) -> Extents:
-        """The job's topics as the cluster has them. Raises TopicMissing."""
-        job = self.job
-        if job.topic_pattern:
-            pattern = re.compile(job.topic_pattern)
-            topics = {
-                name: topic
-                for name, topic in self.client.topics().items()
-                if pattern.fullmatch(name) and not topic.is_internal
-            }
-        else:
-            topics = self.client.topics(job.topics)
-            for name in job.topics:
-                if name not in topics:
-                    raise TopicMissing(f"the cluster at {job.bootstrap_servers} has no topic {name}")
-        return self.client.extents(topics)
 
     def _destination(self, topic: str) -> Destination:
         name = table_name(self.job.table, topic)
@@ -123,15 +103,11 @@ class TablesRun:
         return progress
 
     def _tell_group(self, wanted: Positions, progress: Positions) -> None:
-        partitions = [at for at, _ in each_offset(wanted)]
-        try:
-            said = group_disagreement(committed_progress(self.client, self.job.group_id, partitions), progress)
-            if said:
-                self.say(said)
-            if progress:
-                commit_progress(self.client, self.job.group_id, progress)
-        except PipelineError as error:
-            log.warning("the group's offsets are not told, lag tools see old ones: %s", error)
+        said = group_disagreement(self.cluster.committed([at for at, _ in each_offset(wanted)]), progress)
+        if said:
+            self.say(said)
+        if progress:
+            self.cluster.commit(progress)
 
     def batch(self, frame: DataFrame, batch_id: int) -> None:
         """Spark's foreachBatch: may be called again with the same batch after a crash."""
@@ -142,7 +118,8 @@ class TablesRun:
             raise TableError(f"the checkpoint {self._checkpoint.uri} lost batch {batch_id} while it ran")
         start = (self._checkpoint.positions(batch_id - 1) if batch_id else None) or self._before
         rows, dead = self._write(frame, start, end, batch_id)
-        lag = self._tell(end)
+        self.cluster.commit(end)
+        lag = lag_of(self.cluster.extents(), end)
         now_ms = self.now_ms()
         freshness_ms = now_ms - self._newest_ms if self._newest_ms >= 0 else None
         self.figures(BatchFigures(batch_id, rows, dead, now_ms - begun_ms, lag, freshness_ms))
@@ -203,15 +180,6 @@ class TablesRun:
             destination.reread()
             return False
         return True
-
-    def _tell(self, end: Positions) -> int:
-        """Commit the group, and ask for the lag: for those who look on. The job goes on without."""
-        try:
-            commit_progress(self.client, self.job.group_id, end)
-            return lag_of(self.extents(), end)
-        except PipelineError as error:
-            log.warning("the group's offsets are not told, lag tools see old ones: %s", error)
-            return 0
 
 
 def lag_of(extents: Extents, end: Positions) -> int:

@@ -1,0 +1,40 @@
+"""`barnabas-pipeline maintain`."""
+
+from __future__ import annotations
+
+import click
+
+from pipeline.cli.job_file import pairs
+from pipeline.core.errors import WrongOption
+
+HOUR_MS = 3_600_000
+
+
+@click.command()
+@click.option("--into", type=click.Choice(["iceberg", "delta", "parquet"]), default="iceberg", show_default=True)
+@click.option("--to", metavar="PLACE", default="./data/tables", show_default=True, help="Where tables are.")
+@click.option("--catalog", metavar="KEY=VALUE", multiple=True, help="Iceberg's catalog, pyiceberg's properties.")
+@click.option("--table", "names", multiple=True, required=True, help="A table, any number of times.")
+@click.option("--small-mib", type=click.IntRange(1), default=32, show_default=True, help="Smaller files are merged.")
+@click.option(
+    "--keep-hours",
+    type=click.IntRange(1),
+    default=7 * 24,
+    show_default=True,
+    help="Snapshots, and files that are in no newer one, are kept so long; a job under way needs an hour.",
+)
+def maintain(
+    into: str, to: str, catalog: tuple[str, ...], names: tuple[str, ...], small_mib: int, keep_hours: int
+) -> None:
+    """Small files made large, old snapshots forgotten; beside a running job."""
+    from pipeline.tables.maintaining import maintain_table
+    from pipeline.tables.running import wall_ms
+    from pipeline.tables.warehouse import TableFormat, Warehouse
+
+    warehouse = Warehouse(TableFormat(into), to, wall_ms, pairs("catalog", catalog))
+    for name in names:
+        table = warehouse.open(name, "maintain")
+        if table is None:
+            raise WrongOption(f"there is no table {name} ({into}) at {to}")
+        done = maintain_table(table, wall_ms, small_mib * 1024 * 1024, keep_hours * HOUR_MS)
+        click.echo(done.line(name))

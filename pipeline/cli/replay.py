@@ -1,0 +1,50 @@
+"""`barnabas-pipeline replay`."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import click
+
+from pipeline.cli.job_file import pairs, read_job_file, with_flags
+from pipeline.core.errors import WrongOption
+from pipeline.core.replay import replay_job
+
+
+@click.command()
+@click.option("--job", "job_path", metavar="FILE", help="A YAML or TOML file with these options; flags win over it.")
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="The cluster.  [localhost:9092]")
+@click.option("--target", metavar="TOPIC", help="The topic to write to.")
+@click.option("--table", help="The table to read.")
+@click.option("--format", type=click.Choice(["iceberg", "delta", "parquet"]), help="Its format.  [iceberg]")
+@click.option("--to", metavar="PLACE", help="Where tables are, as a tables job has it.  [./data/tables]")
+@click.option("--catalog", metavar="KEY=VALUE", multiple=True, help="Iceberg's catalog, pyiceberg's properties.")
+@click.option("--source-topic", metavar="TOPIC", help="Without a table: the topic to read. With: which one of it.")
+@click.option("--since", metavar="TIME", help="From this time on: ISO 8601, or milliseconds since 1970.")
+@click.option("--until", metavar="TIME", help="Up to this time, without it.")
+@click.option("--partitions", type=click.Choice(["same", "by-key"]), help="As they were, or by hash of key.  [same]")
+@click.option("--create", type=int, metavar="PARTITIONS", help="Make the target with so many partitions.")
+@click.option("--append", is_flag=True, default=None, help="The target has records already: write behind them.")
+@click.option("--rate", type=int, help="At most so many records a second.  [no bound]")
+@click.option("--state", metavar="FILE", help="What a run that was cut short needs.  [.barnabas-replay-TARGET.json]")
+def replay(**flags: Any) -> None:
+    """A table, or a topic's time range, back into a topic."""
+    from pipeline.replay.running import run_replay
+
+    file = read_job_file(flags.pop("job_path"))
+    flags["catalog"] = pairs("catalog", flags["catalog"])
+    flags["since_ms"], flags["until_ms"] = _time_ms(flags.pop("since")), _time_ms(flags.pop("until"))
+    job = replay_job(with_flags(file, flags))
+    written = run_replay(job, lambda line: click.echo(line))
+    click.echo(f"{job.target}: {written:,} records written")
+
+
+def _time_ms(text: str | None) -> int | None:
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    try:
+        at = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongOption(f"{text!r} is no time: 2026-11-22T10:00, or milliseconds since 1970") from None
+    return round((at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp() * 1000)

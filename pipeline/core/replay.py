@@ -1,0 +1,204 @@
+"""The plan of a replay: which record goes where, in which order, and where a run goes on that was cut short.
+
+The order is a function of the source alone (per source partition by offset; between partitions by time), so the n-th
+record of a target partition is the same in every run: how many there are says where to go on, and no state is needed
+but where the target began and where the source ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from pipeline.core.errors import PipelineError, WrongOption
+
+_UINT32 = 0xFFFFFFFF
+
+
+class ReplayError(PipelineError):
+    """What keeps a replay from being equal to its source."""
+
+
+class ReplayJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From a table (`table`, with `format` and `to` as a tables job has them) or from a topic's time range."""
+
+    bootstrap_servers: str = "localhost:9092"
+    target: str = ""
+    table: str = ""
+    format: Literal["iceberg", "delta", "parquet"] = "iceberg"
+    to: str = "./data/tables"
+    catalog: dict[str, str] = {}
+    source_topic: str = ""
+    since_ms: int | None = None
+    until_ms: int | None = None
+    partitions: Literal["same", "by-key"] = "same"
+    create: int = 0
+    append: bool = False
+    rate: int = 0
+    state: str = ""
+
+    @property
+    def state_path(self) -> str:
+        return self.state or f".barnabas-replay-{self.target}.json"
+
+    def identity(self) -> str:
+        """What must be the same in a run that goes on."""
+        which = [self.target, self.table, self.format, self.to, self.source_topic]
+        return json.dumps([*which, self.since_ms, self.until_ms, self.partitions])
+
+
+def replay_job(values: Mapping[str, Any]) -> ReplayJob:
+    """Raises WrongOption with one sentence about the first thing that is wrong."""
+    try:
+        job = msgspec.convert(dict(values), ReplayJob)
+    except msgspec.ValidationError as error:
+        raise WrongOption(f"this replay can't be: {error}") from None
+    wrong = ""
+    if not job.target:
+        wrong = "a target, the topic to write to, is needed"
+    elif not job.table and not job.source_topic:
+        wrong = "a table, or a source_topic, is needed"
+    elif not job.table and job.source_topic == job.target:
+        wrong = "a topic can't be replayed into itself: it would never end"
+    elif job.rate < 0 or job.create < 0:
+        wrong = "rate and create are at least 0"
+    elif job.since_ms is not None and job.until_ms is not None and job.since_ms > job.until_ms:
+        wrong = "since is after until"
+    if wrong:
+        raise WrongOption(f"this replay can't be: {wrong}")
+    return job
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """`partition` and `offset` are those that it had; `timestamp_ms` is Kafka's."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's hash of keys (org.apache.kafka.common.utils.Utils), as an unsigned number."""
+    length = len(data)
+    mixed = 0x9747B28C ^ length
+    for at in range(0, length - length % 4, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * 0x5BD1E995 & _UINT32
+        word = (word ^ word >> 24) * 0x5BD1E995 & _UINT32
+        mixed = (mixed * 0x5BD1E995 & _UINT32) ^ word
+    rest = data[length - length % 4 :]
+    if rest:
+        mixed = (mixed ^ int.from_bytes(rest, "little")) * 0x5BD1E995 & _UINT32
+    mixed = (mixed ^ mixed >> 13) * 0x5BD1E995 & _UINT32
+    return mixed ^ mixed >> 15
+
+
+def partition_by_key(record: SourceRecord, count: int) -> int:
+    """Where Kafka's default partitioner puts it; records without a key stay together by the partition they had."""
+    if record.key is None:
+        return record.partition % count
+    return (murmur2(record.key) & 0x7FFFFFFF) % count
+
+
+def in_order(partitions: Mapping[int, Iterable[SourceRecord]]) -> Iterator[SourceRecord]:
+    """All records: each partition's in its order, and between partitions the oldest next."""
+    iterators = {partition: iter(records) for partition, records in sorted(partitions.items())}
+    heads: list[tuple[int, int, SourceRecord]] = []
+    for partition, iterator in iterators.items():
+        first = next(iterator, None)
+        if first is not None:
+            heads.append((first.timestamp_ms, partition, first))
+    heapq.heapify(heads)
+    while heads:
+        _, partition, record = heads[0]
+        yield record
+        following = next(iterators[partition], None)
+        if following is None:
+            heapq.heappop(heads)
+        else:
+            heapq.heapreplace(heads, (following.timestamp_ms, partition, following))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayState:
+    """What a first run writes down before its first record. `starts`: the target's ends before; `ends`: the source's,
+    both by partition."""
+
+    identity: str
+    target_id: str
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+    def document(self) -> str:
+        starts = {str(partition): offset for partition, offset in self.starts.items()}
+        ends = {str(partition): offset for partition, offset in self.ends.items()}
+        return json.dumps({"identity": self.identity, "target_id": self.target_id, "starts": starts, "ends": ends})
+
+
+def read_state(text: str, path: str) -> ReplayState:
+    """Raises ReplayError."""
+    try:
+        document = json.loads(text)
+        starts = {int(partition): int(offset) for partition, offset in document["starts"].items()}
+        ends = {int(partition): int(offset) for partition, offset in document["ends"].items()}
+        return ReplayState(str(document["identity"]), str(document["target_id"]), starts, ends)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ReplayError(f"{path} is no state of a replay, or damaged") from None
+
+
+@dataclass(slots=True)
+class Resumption:
+    """Passes over what the target has already. `done`: per target partition how many; `last`: its last record, to be
+    held against the source's: if they differ, someone else wrote there, or the source is another."""
+
+    done: Mapping[int, int]
+    last: Mapping[int, SourceRecord]
+    _seen: dict[int, int] = field(default_factory=dict)
+
+    def is_there(self, target_partition: int, record: SourceRecord) -> bool:
+        """Whether the target has it. Raises ReplayError where the two are not the same."""
+        number = self._seen.get(target_partition, 0)
+        done = self.done.get(target_partition, 0)
+        if number >= done:
+            return False
+        self._seen[target_partition] = number + 1
+        found = self.last.get(target_partition)
+        if number + 1 == done and found is not None and not same_record(found, record):
+            raise ReplayError(
+                f"partition {target_partition} of the target does not end with the source's record "
+                f"{record.partition}/{record.offset}: someone else wrote to it, or the source changed"
+            )
+        return True
+
+
+def same_record(one: SourceRecord, other: SourceRecord) -> bool:
+    """Equal in all that a replay keeps."""
+    return (one.timestamp_ms, one.key, one.value, one.headers) == (
+        other.timestamp_ms,
+        other.key,
+        other.value,
+        other.headers,
+    )
+
+
+@dataclass(slots=True)
+class Pace:
+    """At most `rate` records a second, 0 for no bound; `begun_ms` and the times given are of one clock."""
+
+    rate: int
+    begun_ms: int
+    sent: int = 0
+
+    def wait_ms(self, now_ms: int) -> int:
+        """How long the next record has to wait."""
+        if self.rate == 0:
+            return 0
+        return max(0, self.begun_ms + self.sent * 1000 // self.rate - now_ms)

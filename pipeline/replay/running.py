@@ -1,0 +1,127 @@
+"""A replay from its start, or from where it was cut short, to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pipeline.core.options import parse_bootstrap
+from pipeline.core.replay import (
+    Pace,
+    ReplayError,
+    ReplayJob,
+    ReplayState,
+    Resumption,
+    SourceRecord,
+    in_order,
+    partition_by_key,
+    read_state,
+)
+from pipeline.core.settings import ClientSettings
+from pipeline.kafka.client import KafkaClient
+from pipeline.replay.sources import Source, TableSource, TopicSource
+from pipeline.replay.target import Target, Writer, create_topic, last_records, look_at
+from pipeline.tables.running import wall_ms
+from pipeline.tables.warehouse import TableFormat, Warehouse
+
+_TOLD_EVERY_SECONDS = 1.0
+_POLL_EVERY = 500
+
+
+def run_replay(job: ReplayJob, say: Callable[[str], None]) -> int:
+    """Returns how many records were written by this run. Raises PipelineError."""
+    with KafkaClient(ClientSettings(parse_bootstrap(job.bootstrap_servers))) as client:
+        source = _source(job, client)
+        if job.create:
+            create_topic(job.bootstrap_servers, job.target, job.create)
+        target = look_at(client, job.bootstrap_servers, job.target)
+        state = _state(job, source, target)
+        done = {partition: target.ends[partition] - start for partition, start in state.starts.items()}
+        resumption = Resumption(done, last_records(job.bootstrap_servers, target, state.starts))
+        if sum(done.values()):
+            say(f"{job.target} has {sum(done.values()):,} records of this replay already: going on behind them")
+        written = _write_all(job, source, state, target, resumption, say)
+    Path(job.state_path).unlink(missing_ok=True)
+    return written
+
+
+def _source(job: ReplayJob, client: KafkaClient) -> Source:
+    if not job.table:
+        return TopicSource.open(client, job)
+    table = Warehouse(TableFormat(job.format), job.to, wall_ms, job.catalog).open(job.table, "replay")
+    if table is None:
+        raise ReplayError(f"there is no table {job.table} ({job.format}) at {job.to}")
+    return TableSource.open(table, job)
+
+
+def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
+    """That of the run which this one goes on with, else a new one, on disk before anything is written."""
+    path = Path(job.state_path)
+    if path.exists():
+        state = read_state(path.read_text(), str(path))
+        if state.identity != job.identity():
+            raise ReplayError(f"{path} is the state of another replay: finish that one, or delete the file")
+        if state.target_id != target.topic_id:
+            raise ReplayError(f"{job.target} was deleted and made again since {path}: delete the file to begin anew")
+        return state
+    present = sum(target.ends.values())
+    if present and not job.append:
+        raise ReplayError(
+            f"{job.target} has had {present:,} records: --append puts the replay behind them; to go on with a replay "
+            f"that was cut short, its state is needed ({path})"
+        )
+    state = ReplayState(job.identity(), target.topic_id, dict(target.ends), dict(source.ends()))
+    unnamed = path.with_suffix(".tmp")
+    unnamed.write_text(state.document())
+    unnamed.replace(path)
+    return state
+
+
+def _write_all(
+    job: ReplayJob,
+    source: Source,
+    state: ReplayState,
+    target: Target,
+    resumption: Resumption,
+    say: Callable[[str], None],
+) -> int:
+    choose = _partition_of(job, target.ends, state.ends)
+    writer = Writer(job.bootstrap_servers, job.target)
+    pace = Pace(job.rate, time.monotonic_ns() // 1_000_000)
+    told = time.monotonic()
+    for record in in_order(source.records(state.ends)):
+        partition = choose(record)
+        if resumption.is_there(partition, record):
+            continue
+        while (wait_ms := pace.wait_ms(time.monotonic_ns() // 1_000_000)) > 0:
+            writer.poll()
+            time.sleep(wait_ms / 1000)
+        writer.write(partition, record)
+        pace.sent += 1
+        if pace.sent % _POLL_EVERY == 0:
+            writer.poll()
+        if time.monotonic() - told >= _TOLD_EVERY_SECONDS:
+            told = time.monotonic()
+            say(_line(pace, record))
+    writer.finish()
+    return pace.sent
+
+
+def _line(pace: Pace, record: SourceRecord) -> str:
+    seconds = max(time.monotonic_ns() / 1e9 - pace.begun_ms / 1000, 0.001)
+    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(record.timestamp_ms / 1000))
+    return f"{pace.sent:,} records ({pace.sent / seconds:,.0f}/s), at those of {at} UTC"
+
+
+def _partition_of(job: ReplayJob, there: Mapping[int, int], needed: Mapping[int, int]) -> Callable[[SourceRecord], int]:
+    if job.partitions == "by-key":
+        count = len(there)
+        return lambda record: partition_by_key(record, count)
+    lacking = sorted(set(needed) - set(there))
+    if lacking:
+        raise ReplayError(
+            f"{job.target} has no partition {lacking[0]}, the source has: make it with as many, or use "
+            "--partitions by-key"
+        )
+    return lambda record: record.partition

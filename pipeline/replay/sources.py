@@ -1,0 +1,171 @@
+"""Where a replay's records come from, each source partition in its order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pipeline.core.errors import TopicMissing
+from pipeline.core.losses import Loss
+from pipeline.core.positions import TopicPartition
+from pipeline.core.ranges import OffsetRange
+from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
+from pipeline.kafka.client import EARLIEST, LATEST, KafkaClient
+from pipeline.kafka.reading import read_range
+from pipeline.tables.contract import Table
+from pipeline.tables.locations import filesystem_and_path
+
+_NEEDED = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+class Source(Protocol):
+    def ends(self) -> Mapping[int, int]:
+        """By partition the offset after the last record that there is now."""
+
+    def records(self, ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
+        """Those before `ends`, of the job's time range, by partition and in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FileExtent:
+    uri: str
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class TableSource:
+    """A raw table, or a decoded one that kept its values' bytes. One file per partition is read at a time.
+
+    `topic` is needed where the table holds several.
+    """
+
+    table: Table
+    job: ReplayJob
+    _extents: dict[int, list[_FileExtent]] = field(default_factory=dict)
+    _prefix: str = ""
+
+    @classmethod
+    def open(cls, table: Table, job: ReplayJob) -> TableSource:
+        names = table.arrow_schema().names
+        prefix = "_" if "_offset" in names else ""
+        lacking = [name for name in _NEEDED if prefix + name not in names]
+        if lacking:
+            raise ReplayError(
+                f"table {table.name} has no column {prefix}{lacking[0]}: a replay needs records whole, as a raw table "
+                "has them, or a decoded one made with --keep-raw"
+            )
+        source = cls(table, job, {}, prefix)
+        source._find_extents()
+        return source
+
+    def ends(self) -> Mapping[int, int]:
+        return {partition: max(each.last for each in files) + 1 for partition, files in self._extents.items()}
+
+    def records(self, ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
+        return {partition: self._records_of(partition, end) for partition, end in sorted(ends.items())}
+
+    def _find_extents(self) -> None:
+        """Which file has which offsets of which partition: by reading three columns of each file once."""
+        topics: set[str] = set()
+        found: dict[int, list[_FileExtent]] = {}
+        for file in self.table.files():
+            rows = self._read(file.uri, ("topic", "partition", "offset"))
+            topics.update(pc.unique(rows["topic"]).to_pylist())
+            bounds = self._of_topic(rows).group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
+            for each in bounds.to_pylist():
+                extent = _FileExtent(file.uri, each["offset_min"], each["offset_max"])
+                found.setdefault(each["partition"], []).append(extent)
+        if len(topics) > 1 and not self.job.source_topic:
+            raise ReplayError(f"the table has records of {', '.join(sorted(topics))}: say which with --source-topic")
+        self._extents = {partition: sorted(files, key=lambda each: each.first) for partition, files in found.items()}
+
+    def _of_topic(self, rows: pa.Table) -> pa.Table:
+        wanted = self.job.source_topic
+        return rows.filter(pc.equal(rows["topic"], wanted)) if wanted else rows
+
+    def _read(self, uri: str, names: tuple[str, ...]) -> pa.Table:
+        filesystem, path = filesystem_and_path(uri)
+        with filesystem.open_input_file(path) as file:
+            rows = pq.ParquetFile(file).read(columns=[self._prefix + name for name in names])
+        return rows.select([self._prefix + name for name in names]).rename_columns(list(names))
+
+    def _records_of(self, partition: int, end: int) -> Iterator[SourceRecord]:
+        """Files whose offsets lie between each other's (an upsert table's may) are read together, and sorted."""
+        group: list[_FileExtent] = []
+        reaches = -1
+        for extent in self._extents.get(partition, []):
+            if group and extent.first > reaches:
+                yield from self._sorted(group, partition, end)
+                group = []
+            group.append(extent)
+            reaches = max(reaches, extent.last)
+        if group:
+            yield from self._sorted(group, partition, end)
+
+    def _sorted(self, group: list[_FileExtent], partition: int, end: int) -> Iterator[SourceRecord]:
+        parts = []
+        for extent in group:
+            rows = self._of_topic(self._read(extent.uri, _NEEDED))
+            parts.append(rows.filter(pc.and_(pc.equal(rows["partition"], partition), pc.less(rows["offset"], end))))
+        ordered = pa.concat_tables(parts, promote_options="permissive").sort_by([("offset", "ascending")])
+        yield from _in_time(ordered, self.job)
+
+
+@dataclass(slots=True)
+class TopicSource:
+    """A topic's records between two times (or ends)."""
+
+    client: KafkaClient
+    job: ReplayJob
+    topic_id: str
+    partitions: tuple[int, ...]
+
+    @classmethod
+    def open(cls, client: KafkaClient, job: ReplayJob) -> TopicSource:
+        found = client.topics([job.source_topic]).get(job.source_topic)
+        if found is None:
+            raise TopicMissing(f"the cluster at {job.bootstrap_servers} has no topic {job.source_topic}")
+        return cls(client, job, found.topic_id, tuple(sorted(found.leaders)))
+
+    def ends(self) -> Mapping[int, int]:
+        latest = self._offsets(LATEST)
+        if self.job.until_ms is None:
+            return latest
+        until = self._offsets(self.job.until_ms)
+        return {partition: offset if offset >= 0 else latest[partition] for partition, offset in until.items()}
+
+    def records(self, ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
+        starts = self._offsets(EARLIEST if self.job.since_ms is None else self.job.since_ms)
+        # A start of -1: nothing is as new as that.
+        return {part: self._records_of(part, starts[part], end) for part, end in ends.items() if starts[part] >= 0}
+
+    def _offsets(self, time_ms: int) -> dict[int, int]:
+        wanted = {TopicPartition(self.job.source_topic, partition): time_ms for partition in self.partitions}
+        return {at.partition: found.offset for at, found in self.client.offsets(wanted).items()}
+
+    def _records_of(self, partition: int, start: int, end: int) -> Iterator[SourceRecord]:
+        wanted = OffsetRange(self.job.source_topic, self.topic_id, partition, start, end)
+        # A connection of its own: the ranges of several partitions are read in turns.
+        with KafkaClient(self.client.settings) as client:
+            for batch in read_range(client, wanted, functools.partial(_refuse, self.job), with_headers=True):
+                yield from _in_time(pa.table(batch), self.job)
+
+
+def _refuse(job: ReplayJob, loss: Loss) -> None:
+    raise ReplayError(f"records of {job.source_topic} went away while they were replayed: {loss}")
+
+
+def _in_time(rows: pa.Table, job: ReplayJob) -> Iterator[SourceRecord]:
+    milliseconds = pc.cast(pc.cast(rows["timestamp"], pa.timestamp("ms", tz="UTC")), pa.int64()).to_pylist()
+    columns = (rows[name].to_pylist() for name in ("partition", "offset", "key", "value", "headers"))
+    for partition, offset, key, value, headers, time_ms in zip(*columns, milliseconds, strict=True):
+        if (job.since_ms is None or time_ms >= job.since_ms) and (job.until_ms is None or time_ms < job.until_ms):
+            pairs = tuple((each["key"], each["value"]) for each in headers or ())
+            yield SourceRecord(partition, offset, time_ms, key, value, pairs)

@@ -1,0 +1,151 @@
+"""The topic that a replay writes to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from pipeline.core.errors import ClusterUnreachable, TopicMissing
+from pipeline.core.replay import ReplayError, SourceRecord
+from pipeline.kafka.client import KafkaClient
+
+_TIMEOUT_SECONDS = 30.0
+_POLL_SECONDS = 0.1
+
+
+def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
+    """Make it with the cluster's own replication; one that is there stays as it is. Raises ReplayError."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    made = admin.create_topics([NewTopic(topic, partitions, -1)], request_timeout=_TIMEOUT_SECONDS)
+    try:
+        made[topic].result(_TIMEOUT_SECONDS)
+    except KafkaException as error:
+        if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+            raise ReplayError(f"topic {topic} can't be made: {error.args[0].str()}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A topic as it is now: its id, and by partition the offset that comes next."""
+
+    topic: str
+    topic_id: str
+    ends: Mapping[int, int]
+
+
+def look_at(client: KafkaClient, bootstrap_servers: str, topic: str) -> Target:
+    """Raises TopicMissing. A topic that was made a moment ago is waited for."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while True:
+        topics = client.topics([topic])
+        if topic in topics:
+            extent = client.extents(topics)[topic]
+            return Target(topic, extent.topic_id, extent.latest)
+        if time.monotonic() > deadline:
+            raise TopicMissing(f"the cluster at {bootstrap_servers} has no topic {topic}; --create PARTITIONS makes it")
+        time.sleep(_POLL_SECONDS)
+
+
+def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, int]) -> dict[int, SourceRecord]:
+    """The newest record of each partition that got any since `starts`."""
+    wanted = [
+        TopicPartition(target.topic, partition, end - 1)
+        for partition, end in target.ends.items()
+        if end > starts.get(partition, 0)
+    ]
+    if not wanted:
+        return {}
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "barnabas-replay", "enable.auto.commit": False}
+    )
+    found: dict[int, SourceRecord] = {}
+    try:
+        consumer.assign(wanted)
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while len(found) < len(wanted):
+            message = consumer.poll(_POLL_SECONDS)
+            if time.monotonic() > deadline:
+                raise ClusterUnreachable(f"the last records of {target.topic} can't be read from {bootstrap_servers}")
+            if message is not None and message.error() is None:
+                record = _record(message)
+                found.setdefault(record.partition, record)
+    finally:
+        consumer.close()
+    return found
+
+
+def _record(message: Any) -> SourceRecord:
+    headers = tuple((name, value) for name, value in message.headers() or ())
+    return SourceRecord(
+        message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value(), headers
+    )
+
+
+@dataclass(slots=True)
+class Writer:
+    """An idempotent producer of whole records. The first failure ends all: what follows would be out of order."""
+
+    bootstrap_servers: str
+    topic: str
+    _failures: list[str] = field(default_factory=list)
+    _producer: Any = None
+
+    def __post_init__(self) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "enable.idempotence": True,
+                "enable.gapless.guarantee": True,
+                "compression.type": "lz4",
+                "linger.ms": 20,
+            }
+        )
+
+    def write(self, partition: int, record: SourceRecord) -> None:
+        """Raises ReplayError."""
+        if record.timestamp_ms <= 0:
+            raise ReplayError(
+                f"record {record.partition}/{record.offset} has no timestamp after 1970: it can't be written as it was"
+            )
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic,
+                    record.value,
+                    record.key,
+                    partition,
+                    on_delivery=self._delivered,
+                    timestamp=record.timestamp_ms,
+                    headers=list(record.headers),
+                )
+                break
+            except BufferError:
+                self._producer.poll(_POLL_SECONDS)
+        self._raise_first()
+
+    def poll(self) -> None:
+        self._producer.poll(0)
+        self._raise_first()
+
+    def finish(self) -> None:
+        """Until everything is acknowledged."""
+        self._producer.flush()
+        self._raise_first()
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._failures.append(f"a record was not written to {self.topic}: {error.str()}")
+        elif message.timestamp()[0] != TIMESTAMP_CREATE_TIME:
+            self._failures.append(
+                f"topic {self.topic} gives records timestamps of its own: set CreateTime for a replay"
+            )
+
+    def _raise_first(self) -> None:
+        if self._failures:
+            raise ReplayError(self._failures[0])

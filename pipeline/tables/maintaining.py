@@ -1,0 +1,92 @@
+"""Upkeep: small files made large ones, old snapshots forgotten. Runs beside a tables job, which goes on.
+
+A micro-batch a second makes many small files; a reader pays for each. Compaction keeps rows and their order (by
+partition and offset), and commits only onto the head that it read: a job that commits meanwhile makes it begin again
+with the files that are left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from pipeline.tables.contract import Change, Clock, CommitConflictError, Table, TableFile
+from pipeline.tables.destination import discard
+from pipeline.tables.rows_of_files import as_schema, read_rows
+from pipeline.tables.writing import FilesWriter
+
+log = logging.getLogger(__name__)
+ATTEMPTS = 5
+FILES_PER_COMMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done to one table."""
+
+    files_before: int
+    files_after: int
+    expired: int
+
+    def line(self, name: str) -> str:
+        return (
+            f"{name}: {self.files_before:,} files are {self.files_after:,}, {self.expired:,} snapshots or files expired"
+        )
+
+
+def maintain_table(table: Table, now_ms: Clock, small_bytes: int, older_than_ms: int) -> Upkeep:
+    """Compact files under `small_bytes`, then expire what is older. Raises CommitConflictError if others win always."""
+    before = len(table.files())
+    for group in _small_files(table, small_bytes):
+        _compact(table, group)
+    expired = table.expire(now_ms() - older_than_ms)
+    table.refresh()
+    return Upkeep(before, len(table.files()), expired)
+
+
+def _small_files(table: Table, small_bytes: int) -> Iterator[list[TableFile]]:
+    """Groups of a partition's small files that become one, none of more than a large file's bytes."""
+    by_partition: dict[int | None, list[TableFile]] = {}
+    for file in table.files():
+        if file.size_bytes < small_bytes:
+            by_partition.setdefault(file.partition, []).append(file)
+    for files in by_partition.values():
+        group: list[TableFile] = []
+        for file in files:
+            if group and (sum(each.size_bytes for each in group) + file.size_bytes > small_bytes * 4):
+                yield from _worthwhile(group)
+                group = []
+            group.append(file)
+            if len(group) >= FILES_PER_COMMIT:
+                yield from _worthwhile(group)
+                group = []
+        yield from _worthwhile(group)
+
+
+def _worthwhile(group: list[TableFile]) -> Iterator[list[TableFile]]:
+    if len(group) > 1:
+        yield group
+
+
+def _compact(table: Table, group: list[TableFile]) -> None:
+    writer = FilesWriter(table.write_target())
+    rows = pa.concat_tables([as_schema(read_rows(each.uri), writer.schema) for each in group])
+    prefix = "_" if "_offset" in rows.column_names else ""
+    order = [(f"{prefix}{name}", "ascending") for name in ("topic", "partition", "offset")]
+    writer.write(rows.sort_by(order))
+    written = writer.close()
+    names = {each.uri for each in group}
+    for _ in range(ATTEMPTS):
+        try:
+            table.commit(Change(tuple(written), tuple(group), None, {"compaction": str(len(group))}))
+        except CommitConflictError as error:
+            log.info("%s; once more", error)
+            table.refresh()
+            if not names <= {each.uri for each in table.files()}:
+                break  # an upsert took one of them away: what was written is of before
+            continue
+        return
+    discard(written)
