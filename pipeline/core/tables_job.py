@@ -80,6 +80,10 @@ def _wrong(job: TablesJob) -> str:
     """What does not go together; empty if all does."""
     if bool(job.topics) == bool(job.topic_pattern):
         return "either topics or a topic_pattern is needed, and not both"
+    try:
+        re.compile(job.topic_pattern)
+    except re.error as error:
+        return f"the topic_pattern is no regular expression: {error}"
     if not _NAME.fullmatch(job.name):
         return f"a name is of letters, digits and . _ -, not {job.name!r}"
     if not _TABLE.fullmatch(job.table.replace("{topic}", "t")):

@@ -1,0 +1,80 @@
+"""A tables job's options, its partitionings, and the line that each batch prints."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.columns import Column, DecimalOf, Struct
+from pipeline.core.errors import WrongOption
+from pipeline.core.freshness import BatchFigures
+from pipeline.core.partitioning import PartitionBy, Partitioning, parse_partitioning, partitioning_of
+from pipeline.core.tables_job import tables_job
+
+TOPIC = {"topics": ["orders"]}
+
+
+def test_a_job_needs_little() -> None:
+    job = tables_job(TOPIC)
+    assert (job.into, job.mode, job.value, job.table) == ("iceberg", "append", "raw", "{topic}")
+    assert job.group_id == "barnabas-pipeline-tables"
+    assert job.checkpoint_root == "./data/tables/_checkpoints/tables"
+
+
+def test_declared_columns() -> None:
+    job = tables_job({**TOPIC, "value": "json", "columns": {"price": "decimal(12,2)"}})
+    assert job.declared == Struct((Column("price", DecimalOf(12, 2)),))
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({}, "either topics or a topic_pattern"),
+        ({**TOPIC, "topic_pattern": "o.*"}, "either topics or a topic_pattern"),
+        ({"topic_pattern": "o("}, "topic_pattern"),
+        ({**TOPIC, "into": "hudi"}, "Invalid enum value 'hudi'"),
+        ({**TOPIC, "trigger": 5}, "unknown field `trigger`"),
+        ({**TOPIC, "trigger_ms": "1s"}, "Expected `int`, got `str`"),
+        ({**TOPIC, "trigger_ms": -1}, "trigger_ms is at least 0"),
+        ({**TOPIC, "partition_by": "month"}, "no partitioning 'month': there are none, day, hour"),
+        ({**TOPIC, "partition_by": "bucket(0)"}, r"no partitioning 'bucket\(0\)'"),
+        ({**TOPIC, "value": "json", "columns": {"a": "int"}}, "no type 'int': there are boolean"),
+        ({**TOPIC, "columns": {"a": "long"}}, "value is raw"),
+        ({**TOPIC, "value": "avro"}, "needs either a registry or a schema_file"),
+        ({**TOPIC, "value": "avro", "registry": "http://r", "schema_file": "f"}, "needs either a registry"),
+        ({**TOPIC, "value": "json", "registry": "http://r"}, "has no use for a registry"),
+        ({**TOPIC, "value": "avro", "schema_file": "f", "message": "M"}, "a message is named for value protobuf"),
+        ({"topics": ["a", "b"], "mode": "upsert", "table": "all"}, "the keys of one topic"),
+        ({**TOPIC, "name": "a/b"}, "a name is of letters"),
+        ({**TOPIC, "table": "a/b"}, "a table's name is of letters"),
+    ],
+)
+def test_wrong_options_are_told(values: dict[str, object], reason: str) -> None:
+    with pytest.raises(WrongOption, match=reason):
+        tables_job(values)
+
+
+@pytest.mark.parametrize("text", ["none", "day", "hour", "partition", "bucket(16)"])
+def test_partitionings_are_what_they_say(text: str) -> None:
+    partitioning = parse_partitioning(text)
+    assert str(partitioning) == text
+    columns = [] if partitioning.by is PartitionBy.NONE else [partitioning.column]
+    assert partitioning_of(columns) == partitioning
+
+
+@given(st.sampled_from(list(PartitionBy)), st.none() | st.integers(-10_000, 1_000_000))
+def test_labels_are_read_back(by: PartitionBy, value: int | None) -> None:
+    partitioning = Partitioning(by, 16)
+    assert partitioning.value(partitioning.label(value)) == value
+
+
+def test_labels() -> None:
+    assert Partitioning(PartitionBy.DAY).label(-1) == "1969-12-31"
+    assert Partitioning(PartitionBy.HOUR).label(25) == "1970-01-02-01"
+
+
+def test_the_line_of_a_batch() -> None:
+    figures = BatchFigures(7, 12_000, 3, 1500, 40, 2345)
+    assert figures.line() == ("batch 7: 12,000 rows, 3 dead letters in 1.5 s (8,000/s), lag 40, freshness 2.3 s")
+    assert figures.document()["rows_per_second"] == 8000
