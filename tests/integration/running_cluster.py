@@ -20,10 +20,10 @@ from barnabas.cli.status import ClusterStatus, inspect
 
 ROOT = Path(__file__).parents[2]
 
-_PORTS = range(20_000, 32_000, 100)
+_PORTS = range(20_000, 32_000, 200)
 """Starts of blocks, below those that the kernel gives to clients."""
 _INTERNAL_PORTS_AT = 40
-_LOCK_PORT_AT = 99
+_LOCK_PORT_AT = 199
 
 
 class RunningCluster:
