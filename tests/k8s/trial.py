@@ -47,12 +47,12 @@ class Report:
 
     def __str__(self) -> str:
         told = self.told
-        retried = sum(told["retried"].values())
+        retried = ", ".join(f"{name} {count}" for name, count in sorted(told["retried"].items())) or "none"
         return (
             f"{told['acknowledged']} of {told['produced']} records acknowledged; lost {len(told['lost'])}, "
             f"twice in the log {len(told['duplicated'])}, unseen by the group {len(told['unseen'])}, "
             f"errors {len(told['errors'])}; delivered again to the group {told['redelivered']}, "
-            f"lost connections that clients mended {retried}, "
+            f"what its clients mended by themselves: {retried}; "
             f"longest time without an acknowledgement {told['longest_silence_s']} s"
         )
 
