@@ -155,8 +155,18 @@ def _print_log_line(name: str, line: str, with_name: bool) -> None:
 @click.command()
 @data_dir_option
 @click.option("--port", type=click.IntRange(1024, 65000), help="Check for a cluster on this port.  [default: 9092]")
-def doctor(directory: ClusterDirectory, port: int | None) -> None:
-    """Check whether a cluster can run here, and say what to do where not."""
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE.tar.gz",
+    help="Write all that a bug report needs into a file instead.",
+)
+@address_option
+def doctor(directory: ClusterDirectory, port: int | None, bundle: Path | None, address: str | None) -> None:
+    """Check whether a cluster can run here, and say what to do where not; or gather what a bug report needs."""
+    if bundle is not None:
+        _write_bundle(directory, bundle, address)
+        return
     with clear_errors(LayoutError):
         findings = checks.examine(directory, settle_layout(directory, port, None))
     for finding in findings:
@@ -165,3 +175,16 @@ def doctor(directory: ClusterDirectory, port: int | None) -> None:
         if finding.advice:
             click.echo(f"      {finding.advice}")
     raise SystemExit(0 if all(finding.is_well is not False for finding in findings) else 1)
+
+
+def _write_bundle(directory: ClusterDirectory, path: Path, address: str | None) -> None:
+    from barnabas.cli.bundle import gather_bundle
+    from barnabas.cli.operations import OperationsError
+
+    with clear_errors(LayoutError, OperationsError, OSError):
+        bundle = gather_bundle(directory, address)
+        bundle.write(path)
+    for name, why in sorted(bundle.missing.items()):
+        click.secho(f"missing: {name}: {why}", fg="yellow", err=True)
+    size = path.stat().st_size / (1 << 20)
+    click.echo(f"{path}: {len(bundle.entries)} entries, {size:.1f} MiB; look through the logs before you hand it on")

@@ -1,0 +1,208 @@
+"""`barnabas doctor --bundle`: all that a bug report needs, in one file of bounded size.
+
+It is made as far as it can be: what is down or can't be read is named in `manifest.json`, with the reason. Nothing
+secret goes into it: values of keys that look like secrets are left out of configurations, and records are never read.
+Logs are taken as they are; the manifest says so.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from barnabas import __version__
+from barnabas.cli import host_facts
+from barnabas.cli.layout import HOST, ClusterDirectory
+from barnabas.cli.operating import plain
+from barnabas.cli.operations import OperationsClient
+from barnabas.cli.redaction import redacted_properties
+from protos.controller.v1 import operations_pb2 as pb
+
+ENTRY_BYTES_MAX: Final = 4 << 20
+BUNDLE_BYTES_MAX: Final = 64 << 20
+"""Before it is compressed."""
+LOG_BYTES_MAX: Final = 1 << 20
+ANSWER_SECONDS_MAX: Final = 5.0
+PARTITIONS_MAX: Final = 10_000
+GROUPS_MAX: Final = 100
+
+_LOCAL_ONLY: Final = "the cluster does not run here, or was not started by `barnabas up`"
+
+
+class Bundle:
+    """What is gathered, by name, and what could not be."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+        self.truncated: dict[str, int] = {}
+        self.missing: dict[str, str] = {}
+        self._bytes = 0
+
+    def add(self, name: str, data: bytes) -> None:
+        """Its beginning where it is too large; nothing of it where the bundle is full."""
+        kept = data[: min(ENTRY_BYTES_MAX, BUNDLE_BYTES_MAX - self._bytes)]
+        if data and not kept:
+            self.missing[name] = f"the bundle is full ({BUNDLE_BYTES_MAX >> 20} MiB)"
+            return
+        if len(kept) < len(data):
+            self.truncated[name] = len(data)
+        self.entries[name] = kept
+        self._bytes += len(kept)
+
+    def gather(self, name: str, make: Callable[[], bytes]) -> None:
+        """Whatever keeps it from being made is a line in the manifest, and nothing more: half a bundle helps too."""
+        try:
+            self.add(name, make())
+        except Exception as error:
+            self.missing[name] = " ".join(f"{type(error).__name__}: {error}".split())
+
+    def write(self, path: Path) -> None:
+        """Raises OSError."""
+        manifest = {
+            "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "barnabas": __version__,
+            "entries": {name: len(data) for name, data in sorted(self.entries.items())},
+            "truncated_from_bytes": self.truncated,
+            "missing": self.missing,
+            "secrets": "values of keys that look like secrets are left out; logs are as they were written",
+        }
+        with tarfile.open(path, "w:gz") as archive:
+            for name, data in {"manifest.json": _json(manifest), **self.entries}.items():
+                info = tarfile.TarInfo(f"{path.name.removesuffix('.tar.gz')}/{name}")
+                info.size, info.mtime, info.mode = len(data), int(time.time()), 0o600
+                archive.addfile(info, io.BytesIO(data))
+
+
+def gather_bundle(directory: ClusterDirectory, address: str | None) -> Bundle:
+    """Of the cluster at that controller, or of the one in the directory. Takes a minute at most."""
+    bundle = Bundle()
+    bundle.gather("versions.json", lambda: _json(host_facts.versions()))
+    bundle.gather("host.json", lambda: _json(host_facts.facts(directory.path)))
+    layout = None if address else directory.read_layout()
+    if layout is not None:
+        address = f"{HOST}:{layout.controller_port}"
+        _gather_local(bundle, directory)
+        for name in ("health", "version", "metrics"):
+            url = f"http://{HOST}:{layout.etcd_client_port}/{name}"
+            bundle.gather(f"etcd/{name}", partial(_fetch, url))
+    else:
+        for name in ("status.json", "logs", "configs", "etcd"):
+            bundle.missing[name] = _LOCAL_ONLY
+    if address is None:
+        bundle.missing["cluster"] = f"no cluster in {directory.path}, and no --address is given"
+    else:
+        _gather_described(bundle, address)
+    return bundle
+
+
+def _gather_local(bundle: Bundle, directory: ClusterDirectory) -> None:
+    bundle.gather("status.json", lambda: _status(directory))
+    bundle.gather("layout.json", directory.layout_path.read_bytes)
+    for path in sorted((directory.path / "conf").glob("*.properties")):
+        bundle.gather(f"configs/{path.name}", partial(_redacted, path))
+    for path in sorted((directory.path / "logs").glob("*.log*")):
+        bundle.gather(f"logs/{path.name}", partial(_tail, path))
+
+
+def _status(directory: ClusterDirectory) -> bytes:
+    import msgspec
+
+    from barnabas.cli.local_cluster import existing_cluster
+    from barnabas.cli.status import inspect
+
+    return msgspec.json.format(msgspec.json.encode(inspect(existing_cluster(directory))), indent=2)
+
+
+def _redacted(path: Path) -> bytes:
+    return redacted_properties(path.read_text()).encode()
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as log:
+        log.seek(max(0, path.stat().st_size - LOG_BYTES_MAX))
+        return log.read(LOG_BYTES_MAX)
+
+
+def _gather_described(bundle: Bundle, address: str) -> None:
+    with OperationsClient(address, ANSWER_SECONDS_MAX) as operations:
+        nodes: list[pb.Node] = []
+        for name, describe in _descriptions(operations, nodes):
+            bundle.gather(f"cluster/{name}.json", partial(_described, describe))
+        for node in nodes:
+            if node.role == "logstore" and node.alive:
+                bundle.gather(f"cluster/configs-logstore-{node.id}.json", partial(_configs, operations, int(node.id)))
+            name = f"metrics/{node.role}-{node.id}.txt"
+            if "metrics" in node.addresses:
+                url = f"http://{node.addresses['metrics']}/metrics"
+                bundle.gather(name, partial(_fetch, url))
+            else:
+                bundle.missing[name] = "it tells no address of its metrics"
+
+
+def _descriptions(operations: OperationsClient, nodes: list[pb.Node]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """`nodes` is filled by the first."""
+
+    def cluster() -> object:
+        found = operations.describe_cluster()
+        nodes.extend(found.nodes)
+        return plain(found)
+
+    def groups() -> object:
+        listed = operations.ask(lambda stub: stub.ListGroups, pb.ListGroupsRequest(page_size=GROUPS_MAX))
+        found = plain(listed)
+        found["described"] = [
+            plain(operations.ask(lambda stub: stub.DescribeGroup, pb.DescribeGroupRequest(group_id=each.group_id)))
+            for each in listed.groups
+        ]
+        return found
+
+    yield "describe", cluster
+    yield (
+        "history",
+        lambda: plain(
+            operations.ask(lambda stub: stub.DescribeControllerHistory, pb.DescribeControllerHistoryRequest())
+        ),
+    )
+    yield "drains", lambda: plain(operations.ask(lambda stub: stub.ListDrains, pb.ListDrainsRequest()))
+    yield (
+        "topics",
+        lambda: plain(operations.ask(lambda stub: stub.ListTopics, pb.ListTopicsRequest(page_size=PARTITIONS_MAX))),
+    )
+    yield (
+        "partitions",
+        lambda: plain(
+            operations.ask(lambda stub: stub.ListPartitions, pb.ListPartitionsRequest(page_size=PARTITIONS_MAX))
+        ),
+    )
+    yield (
+        "reassignments",
+        lambda: plain(operations.ask(lambda stub: stub.ListReassignments, pb.ListReassignmentsRequest())),
+    )
+    yield "groups", groups
+
+
+def _described(describe: Callable[[], object]) -> bytes:
+    return _json(describe())
+
+
+def _configs(operations: OperationsClient, node_id: int) -> bytes:
+    request = pb.DescribeConfigsRequest(broker=node_id, only_set=True)
+    return _json(plain(operations.ask(lambda stub: stub.DescribeConfigs, request)))
+
+
+def _fetch(url: str) -> bytes:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=ANSWER_SECONDS_MAX) as response:
+        data: bytes = response.read(ENTRY_BYTES_MAX)
+        return data
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1, ensure_ascii=False).encode()

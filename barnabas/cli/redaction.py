@@ -1,0 +1,45 @@
+"""Configurations without their secrets, for other people's eyes."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+REDACTED: Final = "(left out)"
+
+_SECRET_KEY: Final = re.compile(
+    r"password|passwd|secret|token|credential|jaas|private|ssl\.key|api\.?key", re.IGNORECASE
+)
+# "https://user:word@host", wherever it stands.
+_CREDENTIALS_IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def is_secret(key: str) -> bool:
+    return _SECRET_KEY.search(key) is not None
+
+
+def redacted_properties(text: str) -> str:
+    """A properties file; the keys stay, and so do comments. A value that goes on in the next line goes with it."""
+    lines = []
+    goes_on = is_left_out = False
+    for line in text.splitlines():
+        if goes_on:
+            goes_on = _goes_on(line)
+            if not is_left_out:
+                lines.append(_without_credentials(line))
+            continue
+        goes_on = not line.lstrip().startswith(("#", "!")) and _goes_on(line)
+        key = re.split(r"[=:\s]", line.lstrip(), maxsplit=1)[0]
+        is_left_out = is_secret(key)
+        lines.append(
+            f"{key}={REDACTED}" if is_left_out and not line.lstrip().startswith("#") else _without_credentials(line)
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _goes_on(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _without_credentials(line: str) -> str:
+    return _CREDENTIALS_IN_URL.sub(f"{REDACTED}@", line)
