@@ -34,6 +34,7 @@ from pipeline.tables.contract import (
 )
 from pipeline.tables.locations import to_uri
 
+_EARLIER = "of an earlier topic"  # the log keeps a hash: that it is not this topic's id is all that is known
 _STATISTICS_OF = frozenset({"partition", "offset", "timestamp", "_partition", "_offset", "_timestamp"})
 
 
@@ -103,7 +104,7 @@ class DeltaLakeTable:
             if known is None:
                 continue
             if known != _number_of(asked.topic_id):
-                progress[topic] = TopicPositions("another", {})
+                progress[topic] = TopicPositions(_EARLIER, {})
                 continue
             versions = {each: self._table.transaction_version(self._application(topic, each)) for each in asked.offsets}
             offsets = {partition: version for partition, version in versions.items() if version is not None}

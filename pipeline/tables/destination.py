@@ -151,8 +151,8 @@ class Destination:
                 _check_owner(table, owner)
                 if table.progress(end) != planned_from:
                     raise ProgressMovedError from None
-                if change.removed:
-                    discard(change.added)
+                if self.job.mode == "upsert" and table is self.table:
+                    discard(change.added)  # merged with files of the head before
                 continue
             return
 

@@ -159,7 +159,10 @@ class IcebergTable:
         before = self._all_files()
         count = len(self._table.metadata.snapshots)
         older_than = datetime.datetime.fromtimestamp(older_than_ms / 1000, datetime.UTC)
-        self._table.maintenance.expire_snapshots().older_than(older_than).commit()
+        try:
+            self._table.maintenance.expire_snapshots().older_than(older_than).commit()
+        except (CommitFailedException, ValidationException) as error:
+            raise CommitConflictError(f"{self.name}: {error}") from None
         self.refresh()
         for path in sorted(before - self._all_files()):
             self._table.io.delete(path)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.tables.contract import Change, Clock, CommitConflictError, Table, TableFile
+from pipeline.tables.contract import Change, Clock, CommitConflictError, Table, TableError, TableFile
 from pipeline.tables.destination import discard
 from pipeline.tables.rows_of_files import as_schema, read_rows
 from pipeline.tables.writing import FilesWriter
@@ -38,13 +38,20 @@ class Upkeep:
 
 
 def maintain_table(table: Table, now_ms: Clock, small_bytes: int, older_than_ms: int) -> Upkeep:
-    """Compact files under `small_bytes`, then expire what is older. Raises CommitConflictError if others win always."""
+    """Compact files under `small_bytes`, then expire what is older. Raises TableError if others commit always first."""
     before = len(table.files())
     for group in _small_files(table, small_bytes):
         _compact(table, group)
-    expired = table.expire(now_ms() - older_than_ms)
-    table.refresh()
-    return Upkeep(before, len(table.files()), expired)
+    for _ in range(ATTEMPTS):
+        table.refresh()
+        try:
+            expired = table.expire(now_ms() - older_than_ms)
+        except CommitConflictError as error:
+            log.info("%s; once more", error)
+            continue
+        table.refresh()
+        return Upkeep(before, len(table.files()), expired)
+    raise TableError(f"{table.name} changes too often to expire anything of it; try when its job is quieter")
 
 
 def _small_files(table: Table, small_bytes: int) -> Iterator[list[TableFile]]:

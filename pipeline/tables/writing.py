@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import uuid
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from pipeline.core.partitioning import PartitionBy, Partitioning
 from pipeline.tables.contract import WriteTarget, WrittenFile
 from pipeline.tables.locations import delete_file, filesystem_and_path
 
+log = logging.getLogger(__name__)
 FILE_BYTES_MAX = 128 * 1024 * 1024
 OPEN_FILES_MAX = 32  # a backfill by hour touches many partitions: those written to longest ago are closed
 _DAY_US = 86_400_000_000
@@ -96,6 +98,10 @@ class FilesWriter:
     def abandon(self) -> None:
         """Close without finishing, delete: for a task that failed, or whose columns turned out too few."""
         for opened in self._open.values():
+            try:
+                opened.writer.close()
+            except OSError:
+                log.debug("%s was not finished", opened.uri)  # a full disk, say: it goes away all the same
             opened.sink.close()
             delete_file(opened.uri)
         for written in self._done:

@@ -170,9 +170,7 @@ class World:
                 found = pa.table(DeltaTable(location).to_pyarrow_table())
             case _:
                 files = committed_files(location)
-                return (
-                    [] if not files else duckdb.read_parquet(files, union_by_name=True).to_arrow_table().to_pylist()
-                )
+                return [] if not files else duckdb.read_parquet(files, union_by_name=True).to_arrow_table().to_pylist()
         return found.to_pylist()
 
     def identities(self, table: str) -> list[tuple[str, int, int]]:

@@ -1,0 +1,204 @@
+"""Every record once, whatever dies, and whoever else runs."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
+pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
+
+from pipeline.core.bookkeeping import GapError
+from pipeline.core.positions import TopicPartition
+from pipeline.tables.contract import SupersededError, Table, TableError
+from tests.pipeline.tables_world import FakeCluster, KilledError, LocalRun, World
+
+FORMATS = ["iceberg", "delta", "parquet"]
+
+
+def filled(count: int = 30) -> FakeCluster:
+    cluster = FakeCluster()
+    for partition in range(3):
+        cluster.produce("orders", partition, *((b"k%d" % number, b"v%d" % number) for number in range(count)))
+    return cluster
+
+
+def json_records(since: int, until: int) -> list[tuple[bytes | None, bytes | None]]:
+    """One in five is no JSON; new fields come with time."""
+    records: list[tuple[bytes | None, bytes | None]] = []
+    for number in range(since, until):
+        value = {"id": number, **({"extra": {"deep": [number]}} if number > 12 else {})}
+        records.append((b"k%d" % number, b"{" if number % 5 == 4 else json.dumps(value).encode()))
+    return records
+
+
+@pytest.fixture(params=FORMATS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    return World(tmp_path, filled(), {"into": request.param})
+
+
+def test_backfill_then_tail(world: World) -> None:
+    run = world.start()
+    run.batch()
+    world.cluster.produce("orders", 1, (b"new", None))
+    run.batch()
+    assert world.identities("orders") == world.produced("orders")
+    newest = next(row for row in world.rows("orders") if row["key"] == b"new")
+    assert newest["value"] is None
+    assert [(each["key"], each["value"]) for each in newest["headers"]] == [("h", b"30"), ("n", None)]
+    assert world.cluster.group == {TopicPartition("orders", 0): 30, TopicPartition("orders", 1): 31} | {
+        TopicPartition("orders", 2): 30
+    }
+    assert [each.lag for each in world.figures] == [0, 0]
+
+
+def test_a_crash_between_the_table_and_the_checkpoint(world: World) -> None:
+    with pytest.raises(KilledError):
+        world.start().batch(crash_before_commit_log=True)
+    world.cluster.produce("orders", 0, (b"later", b"x"))
+    run = world.start()
+    run.batch()  # the same batch again, of which the table lacks nothing
+    run.batch()
+    assert world.identities("orders") == world.produced("orders")
+    assert not world.said  # checkpoint and table agree: nothing to tell
+
+
+def test_a_checkpoint_that_was_deleted(world: World) -> None:
+    world.run()
+    shutil.rmtree(world.root / "lake/_checkpoints")
+    world.cluster.produce("orders", 2, (b"later", b"x"))
+    world.run()
+    assert world.identities("orders") == world.produced("orders")
+
+
+def test_a_table_put_back_from_a_backup_is_filled_again(world: World, tmp_path: Path) -> None:
+    world.run()
+    lake, backup = world.root / "lake", tmp_path / "backup"
+    shutil.copytree(lake, backup, ignore=shutil.ignore_patterns("_checkpoints"))
+    world.cluster.produce("orders", 2, (b"later", b"x"))
+    world.run()
+    kept = tmp_path / "checkpoints"
+    shutil.move(lake / "_checkpoints", kept)
+    shutil.rmtree(lake)
+    shutil.copytree(backup, lake)
+    shutil.move(kept, lake / "_checkpoints")
+    world.run()
+    assert world.identities("orders") == world.produced("orders")
+    assert any("the checkpoint is ahead of the table" in line for line in world.said)
+
+
+def test_a_batch_behind_a_gap_is_refused(world: World) -> None:
+    run = world.start()
+    run.batch()
+    state = run.checkpoint / "offsets/0"
+    state.write_text(state.read_text().replace('"0": 30', '"0": 31'))
+    world.cluster.produce("orders", 0, (b"a", b"a"), (b"b", b"b"))
+    with pytest.raises(GapError, match="the table lacks offsets from 30, the batch begins at 31; 1 would be lost"):
+        run.batch()
+
+
+def test_the_older_of_two_runs_is_refused(world: World) -> None:
+    older = world.start()
+    older.batch()
+    newer = world.start()
+    world.cluster.produce("orders", 0, (b"later", b"x"))
+    newer.batch()
+    world.cluster.produce("orders", 1, (b"later", b"x"))
+    # Spark's checkpoint is the older's own here, as on another machine.
+    shutil.copytree(older.checkpoint, older.checkpoint.with_name("0099"))
+    older.checkpoint = older.checkpoint.with_name("0099")
+    (older.checkpoint / "commits/1").unlink()
+    (older.checkpoint / "offsets/1").unlink()
+    with pytest.raises(SupersededError, match="another run of this job took the table over"):
+        older.batch()
+    newer.batch()
+    assert world.identities("orders") == world.produced("orders")
+
+
+def test_a_topic_made_anew_is_noticed(world: World) -> None:
+    world.run()
+    world.cluster.logs.clear()
+    world.cluster.topic_ids["orders"] = "another"
+    world.cluster.produce("orders", 0, (b"anew", b"1"))
+    with pytest.raises(TableError, match="topic orders was deleted and made again"):
+        world.start()
+    world.options["recreated"] = "append"
+    world.run()
+    assert len(world.rows("orders")) == 91
+    world.options["recreated"] = "fail"
+    world.start()  # the table knows the new one now
+
+
+def test_new_topics_by_pattern_get_tables_of_their_own(world: World) -> None:
+    world.options["topic_pattern"] = "orders.*"
+    run = world.start()
+    run.batch()
+    world.cluster.produce("orders.eu", 0, (b"k", b"v"))
+    run.batch()
+    assert world.identities("orders_eu") == [("orders.eu", 0, 0)]
+
+
+def test_a_group_ahead_of_the_table_is_told_and_set_back(world: World) -> None:
+    world.cluster.group[TopicPartition("orders", 0)] = 17
+    world.run()
+    assert "the group's committed offsets are ahead of the table in 1 partitions" in world.said[0]
+    assert world.cluster.group[TopicPartition("orders", 0)] == 30
+
+
+def test_a_job_of_another_kind_does_not_touch_the_table(world: World) -> None:
+    world.run()
+    world.options["value"] = "json"
+    with pytest.raises(TableError, match="has no column _headers: it was made by a job of another kind"):
+        world.start()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_crashes_at_random_steps(table_format: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Schema growth, dead letters and rows, with the process dying before or after any commit."""
+    rng = random.Random(seed)
+    cluster = FakeCluster()
+    cluster.produce("events", 0, *json_records(0, 10))
+    world = World(tmp_path, cluster, {"into": table_format, "value": "json"})
+    for _ in range(12):
+        cluster.produce("events", rng.randrange(2), *json_records(0, rng.randrange(1, 25)))
+        run: LocalRun | None = None
+        with monkeypatch.context() as patches:
+            try:
+                run = world.start()
+                for destination in run.run.destinations.values():
+                    for table in (destination.table, destination.dead_letters):
+                        dies_at_random(patches, rng, table)
+                run.batch(crash_before_commit_log=rng.random() < 0.2)
+            except KilledError:
+                continue
+    run = world.start()
+    run.batch()
+    run.batch()
+    good = world.identities("events")
+    dead = world.identities("events__dead_letters")
+    assert sorted(good + dead) == world.produced("events")
+    by_offset = {(row["_partition"], row["_offset"]): row for row in world.rows("events")}
+    for (partition, offset), row in by_offset.items():
+        value = json.loads(cluster.logs[TopicPartition("events", partition)][offset][1] or b"null")
+        assert row["id"] == value["id"]
+        assert row.get("extra") == value.get("extra")
+
+
+def dies_at_random(patches: pytest.MonkeyPatch, rng: random.Random, table: Table) -> None:
+    for name in ("commit", "add_columns"):
+        earnest = getattr(table, name)
+
+        def killing(argument: Any, earnest: Any = earnest) -> None:
+            if rng.random() < 0.15:
+                raise KilledError
+            earnest(argument)
+            if rng.random() < 0.15:
+                raise KilledError
+
+        patches.setattr(table, name, killing)

@@ -1,0 +1,241 @@
+"""Avro and Protobuf, by file and by a registry; each wrong value a dead letter with its reason."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastavro", reason="needs the pipeline's environment (make pipeline)")
+pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
+
+import fastavro
+from google.protobuf import message_factory
+
+from pipeline.core.columns import DecimalOf, Kind, ListOf, MapOf, Struct
+from pipeline.core.rows import MisfitError
+from pipeline.schemas import registry as registry_module
+from pipeline.schemas.avro import AvroDecoder, AvroSchema, AvroSchemaError
+from pipeline.schemas.decoding import decoder_of
+from pipeline.schemas.protobuf import (
+    ProtobufDecoder,
+    ProtobufSchema,
+    ProtobufSchemaError,
+    columns_of,
+    compile_schema,
+    read_message_indexes,
+)
+from pipeline.schemas.registry import Registry, RegistryError
+from tests.pipeline.tables_world import FakeCluster, World
+
+ORDER_1 = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "item", "type": ["null", "string"]}],
+}
+ORDER_2 = {**ORDER_1, "fields": [*ORDER_1["fields"], {"name": "price", "type": "double", "default": 0.0}]}
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "money.proto";
+message Other { int32 x = 1; }
+message Order {
+  int64 id = 1;
+  repeated Line lines = 2;
+  map<string, int32> tags = 3;
+  google.protobuf.Timestamp at = 4;
+  optional string note = 5;
+  Kind kind = 6;
+  uint64 big = 7;
+  money.Money price = 8;
+  Order parent = 9;
+  message Line { string item = 1; }
+  enum Kind { NEW = 0; PAID = 1; }
+}
+"""
+MONEY = 'syntax = "proto3"; package money; message Money { int64 cents = 1; }'
+
+
+@dataclass
+class FakeRegistry:
+    """What a registry of Confluent's kind answers; `failures` are answered with 503 first."""
+
+    schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    subjects: dict[str, dict[str, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    failures: int = 0
+    url: str = ""
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
+    known = FakeRegistry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known.asked.append(self.path)
+            if known.failures:
+                known.failures -= 1
+                self.send_error(503)
+                return
+            place, _, name = self.path.rpartition("/")
+            answer = known.schemas.get(int(name)) if place == "/schemas/ids" else known.subjects.get(self.path)
+            if answer is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    monkeypatch.setattr(registry_module.time, "sleep", lambda _: None)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    known.url = f"http://127.0.0.1:{server.server_port}"
+    yield known
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    decoder_of.cache_clear()
+
+
+def avro(schema_id: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+
+
+def test_avro_by_registry_into_a_table(fake: FakeRegistry, tmp_path: Path) -> None:
+    fake.schemas = {1: {"schema": json.dumps(ORDER_1)}, 2: {"schema": json.dumps(ORDER_2)}}
+    cluster = FakeCluster()
+    cluster.produce("orders", 0, (b"k", avro(1, ORDER_1, {"id": 1, "item": "tea"})), (b"k", None))
+    world = World(tmp_path, cluster, {"into": "parquet", "value": "avro", "registry": fake.url})
+    run = world.start()
+    run.batch()
+    later = avro(2, ORDER_2, {"id": 2, "item": None, "price": 1.5})
+    cluster.produce("orders", 0, (b"k", later), (b"k", b"hello"), (b"k", later[:-1]), (b"k", later + b"x"))
+    cluster.produce("orders", 0, (b"k", avro(9, ORDER_1, {"id": 1, "item": None})))
+    run.batch()
+    rows = [(row["id"], row["item"], row.get("price")) for row in world.rows("orders")]
+    assert sorted(rows, key=str) == [(1, "tea", None), (2, None, 1.5), (None, None, None)]
+    reasons = sorted(row["reason"] for row in world.rows("orders__dead_letters"))
+    assert [reason.partition(":")[0] for reason in reasons] == [
+        "not Avro by its schema",
+        "not Avro by its schema",
+        "the registry has no schema with id 9",
+        "the value does not begin with a zero byte and a schema's id",
+    ]
+    assert fake.asked.count("/schemas/ids/1") == 1
+
+
+def test_types_of_avro() -> None:
+    schema = {
+        "type": "record",
+        "name": "All",
+        "fields": [
+            {"name": "n", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "tags", "type": {"type": "map", "values": "int"}},
+            {"name": "next", "type": ["null", "All"]},
+            {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A"]}},
+            {"name": "lines", "type": {"type": "array", "items": "float"}},
+            {"name": "either", "type": ["int", "string"]},
+        ],
+    }
+    columns = AvroSchema.parse(json.dumps(schema)).columns
+    assert [column.type for column in columns.columns] == [
+        DecimalOf(9, 2),
+        Kind.TIMESTAMP,
+        MapOf(Kind.LONG),
+        Kind.STRING,
+        Kind.STRING,
+        ListOf(Kind.DOUBLE),
+        Kind.STRING,
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "{}", '"string"', '{"type": "record", "name": "r"}'])
+def test_what_is_no_avro_schema(text: str) -> None:
+    with pytest.raises(AvroSchemaError):
+        AvroSchema.parse(text)
+
+
+def test_an_array_of_nothing_can_claim_any_length() -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}}]}
+    with pytest.raises(AvroSchemaError, match="take no bytes"):
+        AvroSchema.parse(json.dumps(schema))
+
+
+def test_a_registry_that_is_away_for_a_moment_and_one_that_is_gone(fake: FakeRegistry) -> None:
+    fake.schemas = {1: {"schema": json.dumps(ORDER_1)}}
+    fake.failures = 2
+    assert Registry(fake.url).schema(1).kind == "AVRO"
+    fake.failures = 100
+    with pytest.raises(RegistryError, match=r"the schema registry .* does not answer: HTTP Error 503"):
+        Registry(fake.url).schema(1)
+    with pytest.raises(RegistryError, match="at http:// or https://"):
+        Registry("file:///etc/passwd").schema(1)
+
+
+def test_protobuf_by_registry_with_an_import(fake: FakeRegistry) -> None:
+    reference = {"name": "money.proto", "subject": "money", "version": 3}
+    fake.schemas = {5: {"schemaType": "PROTOBUF", "schema": PROTO, "references": [reference]}}
+    fake.subjects = {"/subjects/money/versions/3": {"schema": MONEY, "schemaType": "PROTOBUF"}}
+    schema = ProtobufSchema.of(compile_schema(PROTO, (("money.proto", MONEY),)))
+    order: Any = message_factory.GetMessageClass(schema.message_at([1]))
+    message = order(id=-1, tags={"a": 1}, kind=1, big=2**64 - 1, price={"cents": 5}, parent={"id": 2})
+    message.lines.add(item="tea")
+    message.at.FromMilliseconds(1500)
+    decoder = ProtobufDecoder(Registry(fake.url), None)
+    decoded = decoder.decode(b"\0\0\0\0\x05\x02\x02" + message.SerializeToString())
+    fields: Any = decoded.value
+    assert (fields["id"], fields["lines"], fields["tags"]) == (-1, [{"item": "tea"}], {"a": 1})
+    assert (fields["note"], fields["kind"], fields["big"]) == (None, "PAID", 2**64 - 1)
+    assert fields["at"].timestamp() == 1.5
+    assert (fields["price"], fields["parent"]["id"]) == ({"cents": 5}, 2)
+    declared = decoded.declared
+    assert declared is not None
+    assert declared.column("big").type == DecimalOf(20, 0)  # type: ignore[union-attr]
+    assert declared.column("parent").type is Kind.STRING  # type: ignore[union-attr]
+    assert isinstance(declared.column("price").type, Struct)  # type: ignore[union-attr]
+    for wrong in (b"\0\0\0\0\x05\x02\x08", b"\0\0\0\0\x05\x02\x02\x08", b"\0\0\0\0\x05\xff", b"\0\0\0\0\x05\x7f"):
+        with pytest.raises(MisfitError):
+            decoder.decode(wrong)
+
+
+def test_protobuf_by_file(tmp_path: Path) -> None:
+    proto, descriptors = tmp_path / "money.proto", tmp_path / "money.desc"
+    proto.write_text(MONEY)
+    descriptors.write_bytes(compile_schema(MONEY).SerializeToString())
+    for path in (proto, descriptors):
+        decoder = ProtobufDecoder.of_file(str(path), "money.Money")
+        assert decoder.decode(b"\x08\x05").value == {"cents": 5}
+    assert columns_of(ProtobufDecoder.of_file(str(proto), "").fixed).names == ("cents",)
+    with pytest.raises(ProtobufSchemaError, match="has no message Nothing"):
+        ProtobufDecoder.of_file(str(proto), "Nothing")
+    with pytest.raises(ProtobufSchemaError, match="does not compile"):
+        compile_schema("message {")
+    with pytest.raises(ProtobufSchemaError, match="no path inside"):
+        compile_schema(MONEY, (("../../etc/passwd", ""),))
+
+
+def test_message_indexes() -> None:
+    assert read_message_indexes(b"\x00rest") == ([0], b"rest")
+    assert read_message_indexes(b"\x04\x02\x00rest") == ([1, 0], b"rest")
+
+
+def test_avro_by_file(tmp_path: Path) -> None:
+    path = tmp_path / "order.avsc"
+    path.write_text(json.dumps(ORDER_1))
+    assert AvroDecoder.of_file(str(path)).decode(b"\x02\x02\x06tea").value == {"id": 1, "item": "tea"}
