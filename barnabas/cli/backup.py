@@ -13,10 +13,10 @@ from barnabas import __version__
 from barnabas.cli.etcd_options import EtcdOptions
 from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
 from barnabas.cli.recovery_etcd import StateError, ask_etcd
-from barnabas.cluster.backup import Backup, encode_backup, take_backup
+from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, encode_backup
 from barnabas.cluster.cluster_version import VersionRecord, refusal
 from barnabas.cluster.keys import ClusterRecord, Keys, decode_record
-from barnabas.ports.etcd import Snapshot
+from barnabas.ports.etcd import NO_LEASE, Snapshot
 from barnabas.runtime.clock import wall_ms
 
 EXPECTED: Final = (StateError, LayoutError)
@@ -34,6 +34,15 @@ def save(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
         return
     _write(Path(file), content)
     click.echo(f"saved {len(content)} bytes to {file}: the cluster's state as of revision {snapshot.revision}")
+
+
+def take_backup(snapshot: Snapshot, prefix: str, cluster_id: str, taken_ms: int, written_by: str) -> Backup:
+    """Of everything below the prefix, as it was at one revision."""
+    entries = tuple(
+        [BackupEntry(each.key[len(prefix) :], each.value) for each in snapshot.key_values if each.lease == NO_LEASE]
+    )
+    header = BackupHeader(cluster_id, prefix, snapshot.revision, taken_ms, written_by, len(entries))
+    return Backup(header, entries)
 
 
 def _backup_of(snapshot: Snapshot, keys: Keys) -> Backup:

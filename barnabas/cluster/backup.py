@@ -23,8 +23,6 @@ from typing import Any, Final
 
 import msgspec
 
-from barnabas.ports.etcd import NO_LEASE, Snapshot
-
 FORMAT: Final = "barnabas-backup"
 VERSION: Final = 1
 
@@ -56,15 +54,6 @@ class BackupEntry:
 class Backup:
     header: BackupHeader
     entries: tuple[BackupEntry, ...]
-
-
-def take_backup(snapshot: Snapshot, prefix: str, cluster_id: str, taken_ms: int, written_by: str) -> Backup:
-    """Of everything below the prefix, as it was at one revision."""
-    entries = tuple(
-        [BackupEntry(each.key[len(prefix) :], each.value) for each in snapshot.key_values if each.lease == NO_LEASE]
-    )
-    header = BackupHeader(cluster_id, prefix, snapshot.revision, taken_ms, written_by, len(entries))
-    return Backup(header, entries)
 
 
 def encode_backup(backup: Backup) -> bytes:

@@ -401,8 +401,10 @@ def decode_record(keys: Keys, key: str, value: bytes) -> Record | None:
             return _held_by(key, keys.broker_configs(broker_configs.broker_id), broker_configs)
         case ["operations", _]:
             kind = keys.operations.kind_of(key)
-            operation = kind and _typed(kind, _load(value))
-            return operation and _held_by(key, keys.operations.key_of(operation), operation)
+            if kind is None:
+                return None
+            operation = _typed(kind, _load(value))
+            return _held_by(key, keys.operations.key_of(operation), operation)
         case _:
             return None
 

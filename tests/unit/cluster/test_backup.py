@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barnabas.cli.backup import take_backup as take
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, UnreadableBackup, decode_backup, encode_backup
-from barnabas.cluster.backup import take_backup as take
 from barnabas.ports.etcd import KeyValue, Snapshot
 
 SNAPSHOT = Snapshot(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from barnabas.cluster.backup import take_backup
+from barnabas.cli.backup import take_backup
 from barnabas.cluster.inspection import (
     KnownTopic,
     LogDirFound,
