@@ -30,7 +30,6 @@ IO_TIME = Family(
 IO_QUEUE_SIZE = Family(
     "barnabas_logstore_io_queue_size", Kind.GAUGE, "Effects that wait for an IO worker, or are being carried out."
 )
-OPEN_FILES = Family("barnabas_logstore_open_files", Kind.GAUGE, "Segment files that are open.")
 
 _CLEANER: Final = "kafka_log_logcleanermanager_"
 MAX_DIRTY_PERCENT = Family(

@@ -41,6 +41,7 @@ async def serve(config: PurgatoryConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     traces = trace_exporter(config.traces_otlp_endpoint, "purgatory", config.pod_id)
+    metrics_socket = bind_metrics(config.metrics_listeners)
     pod = PurgatoryPod(config.pod_id, config.purgatory_entries_max, traces)
     server, port = create_server(config.listeners)
     register_stream(server, SERVICE, "Park", pod.open_stream, pending_bytes_max=PENDING_BYTES_MAX)
@@ -48,7 +49,6 @@ async def serve(config: PurgatoryConfig) -> None:
     add_reflection(server, SERVICE)
     await server.start()
     address = config.advertised_address(port)
-    metrics_socket = bind_metrics(config.metrics_listeners)
     metrics_address = told_address(config.metrics_listeners, metrics_socket, address)
     etcd = config.etcd_client()
     keys = Keys(config.etcd_prefix)

@@ -76,10 +76,10 @@ class LogstoreNode:
         self._disk = PosixDisk()
         self._keys = Keys(settings.etcd_prefix)
         self._etcd = settings.etcd_client()
+        self._metrics_socket = bind_metrics(settings.metrics_listeners)
         self._server, self._data_port = create_server(settings.listeners)
         self._listener = DataListener(self._server)
         self._administration = AdministrationListener(self._server)
-        self._metrics_socket = bind_metrics(settings.metrics_listeners)
         self._traces = trace_exporter(settings.traces_otlp_endpoint, "logstore", str(settings.node_id))
         self._metrics = DataMetrics(settings.log_dirs, lambda snapshot: self._control.tell_metrics(snapshot))
         self._control = ControlProcess(

@@ -157,7 +157,8 @@ async def test_a_loop_that_gives_no_samples_is_told_of(monkeypatch: pytest.Monke
     monkeypatch.setattr(metrics, "COLLECT_S_MAX", 0.01)
 
     async def never() -> Iterable[Sample]:
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.Event().wait()
+        return []
 
     async def broken() -> Iterable[Sample]:
         raise ZeroDivisionError
