@@ -23,7 +23,7 @@ STEPS ?=
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test bench-pipeline slow-hop peer image chart manifests k8s-e2e ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer image chart manifests k8s-e2e ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -152,8 +152,19 @@ pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clus
 	@echo "== pipeline tests"
 	@.venv-pipeline/bin/python -m pytest -q tests/unit/pipeline tests/pipeline
 
+tables: pipeline ## A topic into a table, exactly once, until Ctrl-C: TOPIC=orders, INTO=iceberg, delta or parquet
+	@test -n "$(TOPIC)" || { echo "which topic? make tables TOPIC=orders" >&2; exit 2; }
+	@.venv-pipeline/bin/barnabas-pipeline tables --bootstrap-servers localhost:$(or $(PORT),9092) --topics "$(TOPIC)" \
+		--into "$(or $(INTO),iceberg)" --to "$(DATA)/tables"
+
+pipeline-million: pipeline etcd ## A million records into each format of table, the driver and a gateway killed in the middle
+	@.venv-pipeline/bin/python -m tests.pipeline.million $(if $(RECORDS),--records $(RECORDS))
+
+bench-freshness: pipeline etcd ## How old rows are when a table shows them, under a steady 1,000 records/s
+	@.venv-pipeline/bin/python -m bench.table_freshness
+
 bench-pipeline: pipeline etcd ## Rows per second of format("barnabas") and of Spark's JVM connector, side by side
-	@scripts/setup pipeline-jvm
+	@scripts/spark-kafka
 	@.venv-pipeline/bin/python -m bench.pipeline --pairs $(PAIRS)
 
 slow-hop: setup etcd ## One of three logstores made slow under load: the metrics alone name it, into docs/slow-hop.md

@@ -1,0 +1,1 @@
+"""Spark reading a topic: `format("barnabas")` beside Spark's own JVM connector."""

@@ -1,0 +1,160 @@
+"""The client and the reading of ranges against a cluster of real processes, without Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
+
+from pipeline.core.errors import ClusterUnreachable, DataLost, RequestRefused
+from pipeline.core.losses import Loss, LossReason
+from pipeline.core.options import parse_bootstrap
+from pipeline.core.positions import TopicPartition, TopicPositions
+from pipeline.core.ranges import OffsetRange
+from pipeline.core.settings import ClientSettings
+from pipeline.kafka.client import KafkaClient
+from pipeline.kafka.progress import commit_progress, committed_progress
+from pipeline.kafka.reading import OnLoss, read_range
+from pipeline.kafka.sampling import sample
+from tests.integration.etcd_process import needs_etcd
+from tests.integration.running_cluster import RunningCluster
+from tests.pipeline.spark_world import Topics
+
+pytestmark = [needs_etcd, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def topics(cluster: RunningCluster) -> Topics:
+    return Topics(cluster.bootstrap)
+
+
+@pytest.fixture
+def client(cluster: RunningCluster) -> Iterator[KafkaClient]:
+    with KafkaClient(ClientSettings(parse_bootstrap(cluster.bootstrap))) as opened:
+        yield opened
+
+
+def whole(client: KafkaClient, topic: str, partition: int = 0) -> OffsetRange:
+    extent = client.extents(client.topics([topic]))[topic]
+    return OffsetRange(topic, extent.topic_id, partition, extent.earliest[partition], extent.latest[partition])
+
+
+def never(loss: Loss) -> None:
+    raise DataLost(str(loss))
+
+
+def read(client: KafkaClient, wanted: OffsetRange, on_loss: OnLoss = never) -> list[tuple[int, bytes]]:
+    return [
+        (row["offset"], row["value"]) for columns in read_range(client, wanted, on_loss) for row in columns.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_is_read(client: KafkaClient, topics: Topics, codec: str) -> None:
+    topics.create(f"codec-{codec}", compression_type=codec if codec != "none" else "uncompressed")
+    values = [b"%d" % each * 20 for each in range(300)]
+    topics.fill(f"codec-{codec}", values, batch_records=50)
+    assert read(client, whole(client, f"codec-{codec}")) == list(enumerate(values))
+
+
+def test_the_gateway_is_killed_in_mid_read(cluster: RunningCluster, topics: Topics) -> None:
+    topics.create("killed")
+    values = [b"%d" % each * 100 for each in range(3000)]
+    topics.fill("killed", values, batch_records=20)
+    settings = ClientSettings(parse_bootstrap(cluster.bootstrap), fetch_bytes_max=64 * 1024)
+    with KafkaClient(settings) as client:
+        reading = read_range(client, whole(client, "killed"), never)
+        rows = next(reading).to_pylist()
+        cluster.kill("gateway")
+        restarting = threading.Timer(1.0, cluster.start, ("gateway",))
+        restarting.start()
+        for columns in reading:
+            rows += columns.to_pylist()
+        restarting.join()
+    assert [(row["offset"], row["value"]) for row in rows] == list(enumerate(values))
+
+
+def test_what_was_deleted_before_and_while_it_is_read(client: KafkaClient, topics: Topics) -> None:
+    topics.create("deleted")
+    topics.fill("deleted", [b"%d" % each for each in range(20)], batch_records=5)
+    wanted = whole(client, "deleted")
+    topics.delete_records("deleted", 0, 12)
+    with pytest.raises(DataLost, match="deleted-0: offsets 0 to 11 are gone"):
+        read(client, wanted)
+    losses: list[Loss] = []
+    assert [offset for offset, _ in read(client, wanted, losses.append)] == list(range(12, 20))
+    assert losses == [Loss("deleted", wanted.topic_id, 0, 0, 12, LossReason.RETENTION)]
+
+
+def test_a_topic_made_again_while_it_is_read(client: KafkaClient, topics: Topics) -> None:
+    topics.create("swapped")
+    topics.fill("swapped", [b"old"] * 5)
+    wanted = whole(client, "swapped")
+    topics.delete("swapped")
+    topics.create("swapped")
+    topics.fill("swapped", [b"new"] * 5)
+    with pytest.raises(DataLost, match="topic swapped was deleted and made again"):
+        read(client, wanted)
+    losses: list[Loss] = []
+    assert read(client, wanted, losses.append) == []
+    assert [loss.reason for loss in losses] == [LossReason.RECREATED]
+
+
+def test_a_range_beyond_the_end_is_waited_for_and_then_lost(client: KafkaClient, topics: Topics) -> None:
+    topics.create("ahead")
+    topics.fill("ahead", [b"x"] * 3)
+    beyond = replace(whole(client, "ahead"), end=9)
+    impatient = ClientSettings(client.settings.bootstrap, api_timeout_ms=300, fetch_wait_ms_max=100)
+    with KafkaClient(impatient) as short:
+        losses: list[Loss] = []
+        assert len(read(short, beyond, losses.append)) == 3
+    assert [(loss.start, loss.end, loss.reason) for loss in losses] == [(3, 9, LossReason.TRUNCATED)]
+
+
+def test_progress_is_a_consumer_groups(client: KafkaClient, topics: Topics) -> None:
+    topics.create("told", 2)
+    positions = {"told": TopicPositions("", {0: 5, 1: 6}), "gone": TopicPositions("", {0: 1})}
+    commit_progress(client, "told-group", positions)
+    both = [TopicPartition("told", 0), TopicPartition("told", 1)]
+    assert committed_progress(client, "told-group", both) == {both[0]: 5, both[1]: 6}
+    assert committed_progress(client, "another", both) == {}
+
+
+def test_progress_of_a_group_with_members_is_refused(client: KafkaClient, topics: Topics) -> None:
+    from confluent_kafka import Consumer
+
+    topics.create("taken")
+    member = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": "taken-group"})
+    member.subscribe(["taken"])
+    while not member.assignment():
+        member.poll(0.2)
+    with pytest.raises(RequestRefused, match="progress of group taken-group"):
+        commit_progress(client, "taken-group", {"taken": TopicPositions("", {0: 0})})
+    member.close()
+
+
+def test_samples_tell_bytes_per_offset(client: KafkaClient, topics: Topics) -> None:
+    topics.create("sampled")
+    topics.fill("sampled", [bytes(100)] * 50, batch_records=10)
+    topics.fill("sampled", [bytes(10_000)] * 10, batch_records=5)
+    samples = sample(client, {TopicPartition("sampled", 0): [0, 50], TopicPartition("nowhere", 0): []})
+    small, large = samples[TopicPartition("sampled", 0)]
+    assert (small.offset, large.offset) == (0, 50)
+    assert 100 <= small.bytes_per_offset <= 130
+    assert 10_000 <= large.bytes_per_offset <= 10_100
+
+
+def test_an_unreachable_cluster_is_one_error() -> None:
+    nobody = ClientSettings((("127.0.0.1", 1),), api_timeout_ms=200)
+    with KafkaClient(nobody) as client, pytest.raises(ClusterUnreachable, match=r"within 200 ms .* Connection refused"):
+        client.topics()
