@@ -148,8 +148,9 @@ bench-groups: setup etcd peer ## Rebalances, heartbeats, commits, beside Apache 
 pipeline: ## Set up Spark and what turns topics into tables, in .venv-pipeline (needs Java 17)
 	@scripts/setup pipeline
 
-pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clusters
+pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clusters; with Maven, Spark's own connector too
 	@echo "== pipeline tests"
+	@if command -v mvn >/dev/null; then scripts/spark-kafka; else echo "no Maven here: Spark's own connector is left out"; fi
 	@.venv-pipeline/bin/python -m pytest -q tests/unit/pipeline tests/pipeline
 
 tables: pipeline ## A topic into a table, exactly once, until Ctrl-C: TOPIC=orders, INTO=iceberg, delta or parquet
