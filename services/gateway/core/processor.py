@@ -299,10 +299,12 @@ class Processor:
             self.administration.take_cancels(),
         )
         self.clients.take(outputs)
-        self.metrics.turn_taken()
+        if self.metrics.sending:
+            self.metrics.turn_taken()
         outputs.conversions = self.conversions.take()
         return outputs
 
     def turn_over(self) -> None:
         """The outputs have been carried out: what sockets have not taken of them, `unsent_bytes` has said."""
-        self.metrics.turn_over()
+        if self.metrics.sending:
+            self.metrics.turn_over()

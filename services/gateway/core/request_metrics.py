@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
     from services.gateway.core.slots import Slot
 
-TIMED_EVERY: Final = 32
+TIMED_EVERY: Final = 64
 
 _TIMES_OF_HOPS: Final = (
     (families.REQUEST_QUEUE_TIME_MS, Hop.REQUEST_QUEUE),
@@ -111,7 +111,7 @@ class RequestMetrics:
     of traces.
     """
 
-    __slots__ = ("_processor", "_random_bytes", "_sending", "_trace_every", "apis", "kinds", "read_us", "traces")
+    __slots__ = ("_processor", "_random_bytes", "_trace_every", "apis", "kinds", "read_us", "sending", "traces")
 
     def __init__(self, processor: Processor, read_us: Callable[[], int], random_bytes: Callable[[int], bytes]) -> None:
         self._processor = processor
@@ -122,7 +122,7 @@ class RequestMetrics:
         """By API key."""
         self.kinds: dict[int, RequestKind] = {}
         """By API key and version, as `kind_key` has them."""
-        self._sending: list[RequestTiming] = []
+        self.sending: list[RequestTiming] = []
         """Whose answers the sockets have not taken."""
         self.traces: list[RequestTiming] = []
         """Finished, for the host to take."""
@@ -154,26 +154,24 @@ class RequestMetrics:
         """Its answer is among what is written to its connection in this turn."""
         timing.enter(Hop.RESPONSE_SEND)
         timing.slot.buffers = None
-        self._sending.append(timing)
+        self.sending.append(timing)
 
     def turn_taken(self) -> None:
         """What was to be written in this turn has been given to the host."""
-        for timing in self._sending:
+        for timing in self.sending:
             if timing.sent_position < 0:
                 timing.sent_position = timing.slot.connection.written_bytes
 
     def turn_over(self) -> None:
         """The sockets have taken what they could."""
-        if not self._sending:
-            return
-        sending, self._sending = self._sending, []
+        sending, self.sending = self.sending, []
         for timing in sending:
             connection = timing.slot.connection
             taken = connection.written_bytes - connection.unsent_bytes
             if connection.is_closed or 0 <= timing.sent_position <= taken:
                 self.finish(timing)
             else:
-                self._sending.append(timing)
+                self.sending.append(timing)
 
     def finish(self, timing: RequestTiming) -> None:
         """Its answer is out, or it has none."""

@@ -1,0 +1,56 @@
+"""Idle percents: the part of the time in which something waited."""
+
+from __future__ import annotations
+
+import asyncio
+
+from barnabas.metrics.request_families import PROCESSOR_IDLE
+from barnabas.runtime.idle import IdlePart, loop_waited_ns, new_event_loop
+
+SECOND_NS = 1_000_000_000
+
+
+class Clock:
+    now_ns = 0
+    waited_ns = 0
+
+
+def part(idle: IdlePart) -> float:
+    (sample,) = idle.samples()
+    assert isinstance(sample.value, float)
+    return sample.value
+
+
+def test_it_is_of_the_time_since_it_was_asked_last() -> None:
+    clock = Clock()
+    idle = IdlePart(PROCESSOR_IDLE, "0", lambda: clock.waited_ns, lambda: clock.now_ns)
+    clock.now_ns, clock.waited_ns = 4 * SECOND_NS, 3 * SECOND_NS
+    assert part(idle) == 0.75
+    clock.now_ns += SECOND_NS
+    assert part(idle) == 0.0
+
+
+def test_who_asks_twice_in_a_second_is_told_the_same() -> None:
+    clock = Clock()
+    idle = IdlePart(PROCESSOR_IDLE, "0", lambda: clock.waited_ns, lambda: clock.now_ns)
+    clock.now_ns, clock.waited_ns = 2 * SECOND_NS, SECOND_NS
+    assert part(idle) == 0.5
+    clock.now_ns += 1
+    assert part(idle) == 0.5
+
+
+def test_a_loop_counts_what_it_waits_and_not_what_it_works() -> None:
+    async def wait() -> int:
+        before_ns = loop_waited_ns()
+        await asyncio.sleep(0.05)
+        return loop_waited_ns() - before_ns
+
+    async def work() -> int:
+        before_ns = loop_waited_ns()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return loop_waited_ns() - before_ns
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        assert runner.run(wait()) > 0
+        assert runner.run(work()) == 0
