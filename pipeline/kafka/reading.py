@@ -102,7 +102,8 @@ class _RangeReader:
                 case ErrorCode.OFFSET_OUT_OF_RANGE:
                     self._skip_what_is_gone()
                 case _:
-                    self._lose_up_to(self._range.end, LossReason.RECREATED)
+                    is_there = self._range.topic in self._client.topics([self._range.topic])
+                    self._lose_up_to(self._range.end, LossReason.RECREATED if is_there else LossReason.DELETED)
         return None
 
     def _attempt(self) -> PartitionData:
