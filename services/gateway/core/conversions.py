@@ -132,7 +132,10 @@ class ConversionRoom:
         if conversion.fault:
             # One request that finds it must not take the other connections with it.
             fields = {"traceback": conversion.fault}
-            processor.journal.note(LogLevel.ERROR, "request failed", connection.context, conversion.slot.header, fields)
+            slot = conversion.slot
+            processor.journal.note(
+                LogLevel.ERROR, "request failed", connection.context, slot.header, fields, slot.trace_id
+            )
             processor.clients.close(connection)
             return
         match conversion:

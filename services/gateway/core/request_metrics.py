@@ -178,11 +178,11 @@ class RequestMetrics:
         ended_us = timing.enter(Hop.RESPONSE_SEND)
         total_us = ended_us - timing.began_us
         assert sum(timing.hops_us) == total_us, "some time went to no hop, or to two"
-        self._forget(timing)
         timing.kind.api.times.add(timing.hops_us, total_us)
         slow_ms = self._processor.config.request_log_slow_ms
         if slow_ms >= 0 and total_us >= slow_ms * 1000:
             self._tell_slow(timing, total_us)
+        self._forget(timing)
         if timing.trace is not None:
             self.traces.append(timing)
 
@@ -207,9 +207,8 @@ class RequestMetrics:
             if hop_us:
                 fields[f"{name.replace('-', '_')}_us"] = hop_us
         slot = timing.slot
-        trace_id = "" if timing.trace is None else timing.trace.trace_id.hex()
         context = slot.connection.context
-        self._processor.journal.note(LogLevel.INFO, "slow request", context, slot.header, fields, trace_id)
+        self._processor.journal.note(LogLevel.INFO, "slow request", context, slot.header, fields, slot.trace_id)
 
     def take_traces(self) -> list[RequestTiming]:
         traces, self.traces = self.traces, []

@@ -76,7 +76,7 @@ class RequestRoom:
         except Exception:
             # A fault of ours that one request finds must not take the other connections with it.
             fault = {"traceback": traceback.format_exc()}
-            self._journal.note(LogLevel.ERROR, "request failed", connection.context, header, fault)
+            self._journal.note(LogLevel.ERROR, "request failed", connection.context, header, fault, slot.trace_id)
             self._clients.close(connection)
 
     def _refuse_unserved(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
@@ -165,10 +165,10 @@ class RequestRoom:
                 if timing is not None:
                     self._metrics.finish(timing)
             case ResponseKind.CLOSE:
+                event = "connection closed: a produce with acks=0 failed"
+                self._journal.note(LogLevel.INFO, event, connection.context, slot.header, {}, slot.trace_id)
                 if timing is not None:
                     self._metrics.finish(timing)
-                event = "connection closed: a produce with acks=0 failed"
-                self._journal.note(LogLevel.INFO, event, connection.context, slot.header, {})
                 self._clients.close(connection)
             case ResponseKind.START_THROTTLING | ResponseKind.END_THROTTLING | None:
                 raise AssertionError(f"{slot.kind} is no answer")

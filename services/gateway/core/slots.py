@@ -58,6 +58,12 @@ class Slot:
         self.timing: RequestTiming | None = None
         """Of the few that are timed (`request_metrics`), until the answer is out."""
 
+    @property
+    def trace_id(self) -> str:
+        """For lines of the log about it, in hex; empty where it is not traced."""
+        timing = self.timing
+        return "" if timing is None or timing.trace is None else timing.trace.trace_id.hex()
+
     def expire(self, now_ms: int) -> None:
         """Its deadline has come. Only requests that wait for others set one."""
         raise AssertionError("a request without a deadline expired")

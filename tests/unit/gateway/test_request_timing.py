@@ -330,6 +330,15 @@ def test_the_hops_of_a_trace_follow_each_other_without_a_gap() -> None:
     assert finished.trace.hops == [(Hop.CHANNEL, 1_000, 1_100), (Hop.PURGATORY, 1_100, 1_400)]
 
 
+def test_a_line_about_a_traced_request_names_its_trace() -> None:
+    world = World(traces_sample_every=1)
+    world.client().produce(acks=0)
+    world.logstore.append_result(error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
+    (line,) = world.logs
+    assert line.event == "connection closed: a produce with acks=0 failed"
+    assert line.fields["trace_id"] == "01" * 16
+
+
 # --- samples ---
 
 
