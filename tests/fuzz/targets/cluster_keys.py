@@ -32,6 +32,12 @@ from barnabas.cluster.keys import (
     encode_record,
     encode_registration,
 )
+from barnabas.cluster.operation_records import (
+    BalanceRecord,
+    ControllerHistoryRecord,
+    ControllerTermRecord,
+    DrainRecord,
+)
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
 from services.controller.core.image import ControllerImage
 from tests.fuzz.target import Target
@@ -47,6 +53,9 @@ _RECORDS: Final[dict[str, Record]] = {
     _KEYS.chunk(_TOPIC_ID, 0): PartitionChunk(_TOPIC_ID, 0, (_PARTITION, _PARTITION)),
     _KEYS.deletion(_TOPIC_ID): DeletionRecord("t", _TOPIC_ID, 2),
     _KEYS.producer_ids: ProducerIdsRecord(1000),
+    _KEYS.operations.drain(2): DrainRecord(2, True, 7),
+    _KEYS.operations.balance: BalanceRecord(7),
+    _KEYS.operations.controller_history: ControllerHistoryRecord((ControllerTermRecord(1, "c", "a:4", 7),)),
 }
 _CONTROLLER: Final = ControllerRegistration("c", "i", "a:4")
 _REGISTRATIONS: Final[dict[str, tuple[Role, Registration]]] = {

@@ -32,6 +32,12 @@ from barnabas.cluster.keys import (
     encode_registration,
     registration_addresses,
 )
+from barnabas.cluster.operation_records import (
+    BalanceRecord,
+    ControllerHistoryRecord,
+    ControllerTermRecord,
+    DrainRecord,
+)
 from barnabas.ports.etcd import prefix_end
 
 KEYS = Keys("/another/prefix/")
@@ -56,6 +62,12 @@ def keyed_records(draw: st.DrawFn) -> tuple[str, Record]:
         (KEYS.chunk(topic_id, chunk), PartitionChunk(topic_id, chunk, tuple(draw(st.lists(partitions, max_size=3))))),
         (KEYS.deletion(topic_id), DeletionRecord(topic, topic_id, chunk)),
         (KEYS.producer_ids, ProducerIdsRecord(draw(st.integers(0, 2**63 - 1)))),
+        (KEYS.operations.drain(chunk), DrainRecord(chunk, draw(st.booleans()), draw(ints))),
+        (KEYS.operations.balance, BalanceRecord(draw(ints))),
+        (
+            KEYS.operations.controller_history,
+            ControllerHistoryRecord((ControllerTermRecord(chunk, topic, member_id, draw(ints)),)),
+        ),
     ]
     return draw(st.sampled_from(keyed))
 
