@@ -60,9 +60,7 @@ def create_server(*addresses: str, options: Options = ()) -> tuple[grpc.aio.Serv
     return server, ports[0]
 
 
-def create_channel(
-    address: str, *, options: Options = (), interceptors: Sequence[Any] = ()
-) -> grpc.aio.Channel:
+def create_channel(address: str, *, options: Options = (), interceptors: Sequence[Any] = ()) -> grpc.aio.Channel:
     """A channel to "host:port" with a connection of its own; nothing is connected before the first call."""
     every = [*DATA_OPTIONS, *_CHANNEL_OPTIONS, *options]
     return grpc.aio.insecure_channel(address, options=every, interceptors=list(interceptors))

@@ -139,7 +139,7 @@ class LastAct:
         return ""
 
     def _what_a_drain_owes(self, record: PartitionRecord, drains: dict[int, DrainRecord]) -> str:
-        """Everybody is alive: a drained logstore leads what no other replica can lead, and has what has no other place."""
+        """Everybody is alive: a drained logstore leads what nobody else can lead, and has what has no other place."""
         if record.leader in drains and not set(record.in_sync_replicas) <= set(drains):
             return f"{record.leader} leads it, and is drained"
         node_ids = {node.node_id for node in self._cluster.logstores}

@@ -133,7 +133,9 @@ class LogstoreNode(Process):
             groups=self._groups,
         )
         self._cleaner = CleanerNode(self)
-        self.core = LogstoreCore(config, [directory], loaded, CODECS, self._new_member_id, lambda: self.scheduler.now_us)
+        self.core = LogstoreCore(
+            config, [directory], loaded, CODECS, self._new_member_id, lambda: self.scheduler.now_us
+        )
         self._fence = CommandFence(self.name, self.core)
         self.append_fence = AppendFence(self.name, self.core)
         self._disk_watcher.opened(self)
