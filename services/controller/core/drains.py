@@ -54,6 +54,8 @@ class Drains:
         without_source: list[str] = []
         live = self._liveness.current()
         drained = live.drained | {node_id}
+        # By topic: what it takes to know it is that of a hundred partitions.
+        minimums: dict[bytes, int] = {}
         for name, key, partition in self._replicas_of(node_id):
             here = live.at(*key)
             if move_replicas:
@@ -69,8 +71,11 @@ class Drains:
                 continue
             if not any(may_take_over(partition, each, here) for each in staying):
                 without_leader.append(name)
-            elif len(staying) < self._minimum(key, partition):
-                under_minimum.append(name)
+            else:
+                if key[0] not in minimums:
+                    minimums[key[0]] = self._rules.of(key[0]).min_insync_replicas
+                if len(staying) < _needed(partition, minimums[key[0]]):
+                    under_minimum.append(name)
         problems = [
             _problem(without_leader, "would have no leader", "give them more replicas, or drain with replicas moved"),
             _problem(
@@ -168,11 +173,6 @@ class Drains:
                 spread.count(partition.replicas)
         return spread
 
-    def _minimum(self, key: PartitionKey, partition: PartitionRecord) -> int:
-        """As the leader counts: a topic of fewer replicas than its minimum can't have more of them in sync."""
-        replication_factor = len(partition.replicas) - len(partition.adding_replicas)
-        return min(self._rules.of(key[0]).min_insync_replicas, replication_factor)
-
     def _replicas_of(self, node_id: int) -> Iterator[tuple[str, PartitionKey, PartitionRecord]]:
         """The partitions that it has a replica of, by the names of their topics."""
         image = self._image
@@ -180,6 +180,11 @@ class Drains:
             for number, partition in image.partitions(record.topic_id):
                 if node_id in partition.replicas:
                     yield f"{topic}-{number}", (record.topic_id, number), partition
+
+
+def _needed(partition: PartitionRecord, min_insync_replicas: int) -> int:
+    """As the leader counts: a topic of fewer replicas than its minimum can't have more of them in sync."""
+    return min(min_insync_replicas, len(partition.replicas) - len(partition.adding_replicas))
 
 
 def _target(partition: PartitionRecord) -> list[int]:
