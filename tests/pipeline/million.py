@@ -59,7 +59,8 @@ class Outcome:
 
 def produce(bootstrap: str, records: int) -> None:
     """Record n has value n, goes to partition n mod 4, and so to offset n div 4."""
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept: its futures die with it
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(60)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20})
     for number in range(records):
         while True:

@@ -1,0 +1,226 @@
+"""A deleted topic comes back from its table, equal record by record; a replay cut short goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
+pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
+
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from pipeline.core.options import parse_bootstrap
+from pipeline.core.positions import Positions, TopicPositions, to_dict
+from pipeline.core.ranges import ranges_between
+from pipeline.core.replay import ReplayError, ReplayJob
+from pipeline.core.settings import ClientSettings
+from pipeline.core.tables_job import tables_job
+from pipeline.kafka.client import KafkaClient
+from pipeline.kafka.reading import read_range
+from pipeline.replay import running
+from pipeline.replay.running import run_replay
+from pipeline.replay.target import Writer
+from pipeline.tables.cluster import JobCluster
+from pipeline.tables.running import wall_ms, warehouse_of
+from pipeline.tables.stream import TablesRun
+from tests.integration.running_cluster import RunningCluster
+from tests.pipeline.tables_world import KilledError, LocalFrame
+
+pytestmark = pytest.mark.integration
+Whole = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running_cluster:
+        yield running_cluster
+
+
+@pytest.fixture(autouse=True)
+def _own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def make(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept: its futures die with it
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)
+
+
+def fill(bootstrap: str, topic: str, count: int) -> None:
+    """Nulls of all kinds, headers twice under a name, times that are not in order."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        producer.produce(
+            topic,
+            None if number % 7 == 0 else b"v%d" % number,
+            None if number % 5 == 0 else b"" if number % 11 == 0 else b"k%d" % (number % 9),
+            number % PARTITIONS,
+            timestamp=1_700_000_000_000 + (number * 37) % 1000,
+            headers=[("h", b"%d" % number), ("h", None), ("é", b"")] if number % 3 else [],
+        )
+    assert producer.flush(60) == 0
+
+
+def whole(bootstrap: str, topic: str, partitions: int = PARTITIONS) -> dict[int, list[Whole]]:
+    """All of a topic by partition, read by librdkafka: without offsets, of which a replay makes its own."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    records: dict[int, list[Whole]] = {number: [] for number in range(partitions)}
+    ended: set[int] = set()
+    try:
+        while len(ended) < partitions:
+            message = consumer.poll(60)
+            assert message is not None
+            partition = message.partition()
+            assert partition is not None
+            if message.error() is not None:
+                ended.add(partition)
+                continue
+            headers: Any = tuple(message.headers() or ())
+            time_ms = message.timestamp()[1]
+            records[partition].append((partition, time_ms, message.key(), message.value(), headers))
+    finally:
+        consumer.close()
+    return records
+
+
+def tabled(bootstrap: str, topic: str, table_format: str, lake: Path) -> None:
+    """The topic into a table by the job's own code, the reading done here instead of by Spark's tasks."""
+    job = tables_job({"topics": [topic], "bootstrap_servers": bootstrap, "into": table_format, "to": str(lake)})
+    with KafkaClient(ClientSettings(parse_bootstrap(bootstrap))) as client:
+        run = TablesRun(
+            job, "test", warehouse_of(job), JobCluster(job, client), wall_ms, lambda _: None, lambda _: None
+        )
+        checkpoint, start = run.begin()
+        extents = client.extents(client.topics([topic]))
+        end = {name: TopicPositions(each.topic_id, each.latest) for name, each in extents.items()}
+        offsets = Path(checkpoint.uri.removeprefix("file://")) / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text("v1\n{}\n" + json.dumps(to_dict(end)))
+        frame = LocalFrame(lambda: read_all(client, start, end))
+        run.batch(frame, 0)  # type: ignore[arg-type]
+
+
+def read_all(client: KafkaClient, start: Positions, end: Positions) -> Iterator[pa.RecordBatch]:
+    def on_loss(loss: object) -> None:
+        raise AssertionError(loss)
+
+    for each in ranges_between(start, end):
+        yield from read_range(client, each, on_loss, with_headers=True)
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "delta", "parquet"])
+def test_a_deleted_topic_comes_back_from_its_table(cluster: RunningCluster, table_format: str, tmp_path: Path) -> None:
+    topic = f"deleted-{table_format}"
+    make(cluster.bootstrap, topic)
+    fill(cluster.bootstrap, topic, 300)
+    before = whole(cluster.bootstrap, topic)
+    tabled(cluster.bootstrap, topic, table_format, tmp_path / "lake")
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+    job = ReplayJob(
+        bootstrap_servers=cluster.bootstrap,
+        target=topic,
+        table=topic,
+        format=table_format,  # type: ignore[arg-type]
+        to=str(tmp_path / "lake"),
+        create=PARTITIONS,
+    )
+    assert run_replay(job, lambda _: None) == 300
+    assert whole(cluster.bootstrap, topic) == before
+
+
+def test_a_replay_that_was_killed_goes_on(
+    cluster: RunningCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(cluster.bootstrap, "source")
+    fill(cluster.bootstrap, "source", 200)
+    job = ReplayJob(
+        bootstrap_servers=cluster.bootstrap, target="copy", source_topic="source", create=PARTITIONS, rate=2000
+    )
+    for killed_after in (50, 90):
+        with monkeypatch.context() as patches:
+            patches.setattr(running, "Writer", dying(killed_after))
+            with pytest.raises(KilledError):
+                run_replay(job, lambda _: None)
+    said: list[str] = []
+    assert run_replay(job, said.append) == 60
+    assert "copy has 140 records of this replay already" in said[0]
+    assert whole(cluster.bootstrap, "copy") == whole(cluster.bootstrap, "source")
+    with pytest.raises(ReplayError, match="copy has had 200 records: --append puts the replay behind them"):
+        run_replay(job, said.append)
+
+
+def dying(after: int) -> Callable[[str, str], Writer]:
+    """A writer that dies in the middle, with what it wrote acknowledged."""
+
+    class Dying(Writer):
+        count = 0
+
+        def write(self, partition: int, record: Any) -> None:
+            if self.count == after:
+                self.finish()
+                raise KilledError
+            self.count += 1
+            super().write(partition, record)
+
+    return Dying
+
+
+def test_a_target_that_someone_else_wrote_to(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(cluster.bootstrap, "mine")
+    fill(cluster.bootstrap, "mine", 90)
+    job = ReplayJob(bootstrap_servers=cluster.bootstrap, target="theirs", source_topic="mine", create=PARTITIONS)
+    with monkeypatch.context() as patches:
+        patches.setattr(running, "Writer", dying(30))
+        with pytest.raises(KilledError):
+            run_replay(job, lambda _: None)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce("theirs", b"foreign", partition=1)
+    producer.flush(60)
+    with pytest.raises(ReplayError, match="someone else wrote to it, or the source changed"):
+        run_replay(job, lambda _: None)
+
+
+def test_a_time_range_by_key(cluster: RunningCluster) -> None:
+    make(cluster.bootstrap, "all-day")
+    fill(cluster.bootstrap, "all-day", 200)
+    since, until = 1_700_000_000_300, 1_700_000_000_600
+    job = ReplayJob(
+        bootstrap_servers=cluster.bootstrap,
+        target="part",
+        source_topic="all-day",
+        since_ms=since,
+        until_ms=until,
+        partitions="by-key",
+        create=2,
+    )
+    written = run_replay(job, lambda _: None)
+    found = [each[1:] for records in whole(cluster.bootstrap, "part", 2).values() for each in records]
+    source = [each[1:] for records in whole(cluster.bootstrap, "all-day").values() for each in records]
+    assert written == len(found)
+    assert all(since <= time_ms < until for time_ms, *_ in found)
+    assert not [each for each in found if each not in source]
+
+
+def test_a_table_without_whole_records_is_refused(cluster: RunningCluster, tmp_path: Path) -> None:
+    make(cluster.bootstrap, "decoded", 1)
+    job = tables_job({"topics": ["decoded"], "value": "json", "into": "parquet", "to": str(tmp_path / "lake")})
+    with KafkaClient(ClientSettings(parse_bootstrap(cluster.bootstrap))) as client:
+        TablesRun(
+            job, "test", warehouse_of(job), JobCluster(job, client), wall_ms, lambda _: None, lambda _: None
+        ).begin()
+    replay = ReplayJob(
+        bootstrap_servers=cluster.bootstrap, target="x", table="decoded", format="parquet", to=str(tmp_path / "lake")
+    )
+    with pytest.raises(ReplayError, match="has no column _value: a replay needs records whole"):
+        run_replay(replay, lambda _: None)
