@@ -1,3 +1,3 @@
 """Barnabas: a Kafka broker, taken apart."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
