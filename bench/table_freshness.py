@@ -48,7 +48,7 @@ def produce_steadily(bootstrap: str, rate: int, seconds: float) -> int:
 
 def ages_ms(lake: Path, since_ms: int) -> list[int]:
     """Of all rows with a timestamp after `since_ms`, their age at their snapshot's commit."""
-    table = load_catalog("reader", type="sql", uri=f"sqlite:///{lake}/catalog.db").load_table(f"lake.{TOPIC}")
+    table = load_catalog("barnabas", type="sql", uri=f"sqlite:///{lake}/catalog.db").load_table(f"lake.{TOPIC}")
     rows = table.scan(selected_fields=("partition", "offset", "timestamp")).to_arrow()
     times = pc.cast(pc.cast(rows["timestamp"], pa.timestamp("ms", tz="UTC")), pa.int64())
     commits: dict[tuple[int, int], int] = {}

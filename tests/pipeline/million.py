@@ -77,7 +77,7 @@ def read(table_format: str, lake: Path) -> pa.Table:
     names = ["partition", "offset", "value"]
     match table_format:
         case "iceberg":
-            catalog = load_catalog("reader", type="sql", uri=f"sqlite:///{lake}/catalog.db")
+            catalog = load_catalog("barnabas", type="sql", uri=f"sqlite:///{lake}/catalog.db")
             return catalog.load_table(f"lake.{TOPIC}").scan(selected_fields=tuple(names)).to_arrow()
         case "delta":
             return DeltaTable(str(lake / TOPIC)).to_pyarrow_table(columns=names)
@@ -97,9 +97,16 @@ def judge(table_format: str, lake: Path, records: int, at_the_kill: int, seconds
 class Job:
     """The command, in a session of its own, with its lines as they come."""
 
-    def __init__(self, bootstrap: str, table_format: str, lake: Path, batch_bytes_max: int) -> None:
+    def __init__(self, bootstrap: str, table_format: str, lake: Path, batch_records_max: int) -> None:
         arguments = ["--bootstrap-servers", bootstrap, "--topics", TOPIC, "--into", table_format, "--to", str(lake)]
-        arguments += ["--until", "now", "--batch-bytes-max", str(batch_bytes_max), "--spark", "spark.master=local[2]"]
+        arguments += [
+            "--until",
+            "now",
+            "--option",
+            f"maxOffsetsPerTrigger={batch_records_max}",
+            "--spark",
+            "spark.master=local[2]",
+        ]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "pipeline.cli", "tables", *arguments],
             cwd=ROOT,
@@ -138,10 +145,10 @@ def no_process_left(job: Job) -> Iterator[Job]:
             job.process.wait()
 
 
-def one_format(cluster: RunningCluster, table_format: str, lake: Path, records: int, batch_bytes_max: int) -> Outcome:
+def one_format(cluster: RunningCluster, table_format: str, lake: Path, records: int, batch_records_max: int) -> Outcome:
     begun = time.monotonic()
     batches = at_the_kill = 0
-    with no_process_left(Job(cluster.bootstrap, table_format, lake, batch_bytes_max)) as job:
+    with no_process_left(Job(cluster.bootstrap, table_format, lake, batch_records_max)) as job:
         for line in job.follow():
             click.echo(f"  {line}")
             batches += line.startswith("batch ")
@@ -158,7 +165,7 @@ def one_format(cluster: RunningCluster, table_format: str, lake: Path, records: 
     if batches < BATCHES_BEFORE_THE_KILL:
         raise click.ClickException("the job ended before it could be killed:\n" + "\n".join(job.lines[-20:]))
     at_the_kill = read(table_format, lake).num_rows
-    with no_process_left(Job(cluster.bootstrap, table_format, lake, batch_bytes_max)) as job:
+    with no_process_left(Job(cluster.bootstrap, table_format, lake, batch_records_max)) as job:
         for line in job.follow():
             click.echo(f"  {line}")
     if job.process.returncode != 0:
@@ -194,11 +201,10 @@ def main(records: int, formats: str, batches: int, save: bool) -> None:
     ):
         produce(cluster.bootstrap, records)
         click.echo(f"{records:,} records produced")
-        batch_bytes_max = max(64 * 1024, records * 24 // batches)  # about 24 bytes a record in the log
         for table_format in formats.split(","):
             click.echo(f"== {table_format}")
             lake = Path(directory) / table_format
-            outcomes.append(one_format(cluster, table_format, lake, records, batch_bytes_max))
+            outcomes.append(one_format(cluster, table_format, lake, records, records // batches))
             click.echo(report(outcomes[-1:]).splitlines()[-1])
     click.echo(report(outcomes))
     if save:
