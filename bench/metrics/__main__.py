@@ -2,9 +2,9 @@
 
 Two clusters on this machine, alike but for one thing, loaded in turn, pair after pair; which goes first changes from
 pair to pair. The measured side has everything on, and all of its pods are scraped every 15 s, as Prometheus often does:
-to tell what a pod has counted costs it tens of milliseconds. The other side is this version with `metrics.enable=false`, by which gateways neither count nor time
-requests (what logstores count of topics stays on); or, with `--baseline`, another checkout, say that of the commit
-before there were metrics at all.
+to tell what a pod has counted costs it tens of milliseconds. The other side is this version with
+`metrics.enable=false`, by which gateways neither count nor time requests (what logstores count of topics stays on); or,
+with `--baseline`, another checkout, say that of the commit before there were metrics at all.
 """
 
 from __future__ import annotations
