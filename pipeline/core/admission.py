@@ -7,7 +7,7 @@ most behind first: none starves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -57,8 +57,7 @@ def admit_bytes(
 ) -> dict[TopicPartition, int]:
     """What of `admitted`, offsets from `starts` on, has at most about `bytes_max` bytes by `samples`.
 
-    Between two samples the log is taken to be as at the first. At least one offset is admitted: a batch that is larger
-    than the limit has to be read all the same.
+    At least one offset is admitted: a batch that is larger than the limit has to be read all the same.
     """
     if bytes_max is None:
         return dict(admitted)
@@ -82,27 +81,33 @@ def admit_bytes(
 
 
 def probe_offsets(start: int, count: int, probes: int) -> list[int]:
-    """Where to sample `count` offsets from `start` on: at the start, and evenly spread behind it."""
-    return sorted({start + count * index // probes for index in range(probes)})
+    """Where to sample `count` offsets from `start` on: at both ends, and evenly spread between them."""
+    return sorted({start + (count - 1) * index // (probes - 1) for index in range(probes)})
 
 
 def bytes_between(samples: Sequence[Sample], start: int, end: int) -> float:
-    """By the samples, the first of which is at `start`; 0 without any."""
-    size = 0.0
-    for index, sample in enumerate(samples):
-        until = samples[index + 1].offset if index + 1 < len(samples) else end
-        size += max(0, min(until, end) - max(sample.offset, start)) * sample.bytes_per_offset
-    return size
+    """By the samples, the first of which is at `start` or before it; 0 without any."""
+    return sum(max(0, min(until, end) - max(since, start)) * each for since, until, each in _stretches(samples, end))
 
 
 def offsets_within(samples: Sequence[Sample], start: int, count: int, bytes_max: float) -> int:
     """How many of `count` offsets from `start` on have at most so many bytes."""
     end = start + count
     left = bytes_max
-    for index, sample in enumerate(samples):
-        until = min(samples[index + 1].offset if index + 1 < len(samples) else end, end)
-        size = (until - sample.offset) * sample.bytes_per_offset
+    for since, until, bytes_per_offset in _stretches(samples, end):
+        size = (min(until, end) - since) * bytes_per_offset
         if size > left:
-            return sample.offset - start + int(left / sample.bytes_per_offset)
+            return since - start + int(left / bytes_per_offset)
         left -= size
     return count
+
+
+def _stretches(samples: Sequence[Sample], end: int) -> Iterator[tuple[int, int, float]]:
+    """`(since, until, bytes per offset)`: between two samples it is the larger one's, so that where records grow the
+    limit is kept, and a batch is rather too small."""
+    for index, sample in enumerate(samples):
+        if index + 1 < len(samples):
+            following = samples[index + 1]
+            yield sample.offset, following.offset, max(sample.bytes_per_offset, following.bytes_per_offset)
+        else:
+            yield sample.offset, max(end, sample.offset), sample.bytes_per_offset

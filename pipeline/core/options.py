@@ -90,6 +90,7 @@ _CLIENT: Final = (
 )
 _PASSED_OVER: Final = frozenset(
     {
+        "checkpointlocation",
         "fetchoffset.numretries",
         "fetchoffset.retryintervalms",
         "groupidprefix",
@@ -112,7 +113,7 @@ _PASSED_OVER: Final = frozenset(
         "kafka.session.timeout.ms",
     }
 )
-"""They tune the JVM connector's consumer, and mean nothing to this one."""
+"""Spark's own; and what tunes the JVM connector's consumer, and means nothing to this one."""
 _FALSE_OR_TRUE: Final = {"false": False, "true": True}
 _ISOLATIONS: Final = {"read_uncommitted": Isolation.READ_UNCOMMITTED, "read_committed": Isolation.READ_COMMITTED}
 

@@ -50,7 +50,7 @@ from pipeline.source.reading import (
 
 log = logging.getLogger(__name__)
 
-_PROBES: Final = 4
+_PROBES: Final = 5
 """Samples of a partition's bytes per offset, spread over what a batch might take of it."""
 
 
@@ -63,6 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Positions | None = None
         self._latest: Positions | None = None
         self._judged: set[str] = set()
+        self._told: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[type[StreamReader], tuple[ReadOptions]]:
         return type(self), (self._options,)
@@ -82,6 +83,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(limits.bytes_max) if limits.bytes_max is not None else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        # All before `start` is done: Spark plans a batch when the last one is. It calls `commit` only once there is
+        # another one, so that the last batch of a run would be told by the next run.
+        self.commit(start)
         extents = self._extents()
         self._latest = latest_positions(extents)
         if self._target is not None:
@@ -105,10 +109,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """A group that can't be told is no reason to stop: the checkpoint is what counts."""
-        if self._options.group_id is None:
+        if self._options.group_id is None or end == self._told:
             return
         try:
             commit_progress(self._cluster, self._options.group_id, from_dict(end))
+            self._told = end
         except PipelineError as error:
             log.warning("progress is not told to group %s: %s", self._options.group_id, error)
 
