@@ -41,7 +41,8 @@ _STATISTICS_OF = frozenset({"partition", "offset", "timestamp", "_partition", "_
 class DeltaLakeTable:
     """See the module; `Table` by its contract."""
 
-    def __init__(self, table: DeltaTable, job: str, now_ms: Clock) -> None:
+    def __init__(self, location: str, table: DeltaTable, job: str, now_ms: Clock) -> None:
+        self._location = location
         self._table = table
         self._job = job
         self._now_ms = now_ms
@@ -49,7 +50,7 @@ class DeltaLakeTable:
     @classmethod
     def open(cls, location: str, job: str, now_ms: Clock) -> DeltaLakeTable | None:
         try:
-            return cls(DeltaTable(to_uri(location)), job, now_ms)
+            return cls(to_uri(location), DeltaTable(to_uri(location)), job, now_ms)
         except TableNotFoundError:
             return None
 
@@ -66,11 +67,11 @@ class DeltaLakeTable:
             partition_by=_partition_columns(partitioning),
             configuration={"delta.checkpointInterval": "50"},
         )
-        return cls(table, job, now_ms)
+        return cls(to_uri(location), table, job, now_ms)
 
     @property
     def name(self) -> str:
-        return str(self._table.table_uri).rstrip("/")
+        return self._location
 
     @property
     def partitioning(self) -> Partitioning:

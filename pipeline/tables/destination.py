@@ -65,7 +65,11 @@ class Destination:
         return cls(name, job, table, dead_letters, _claimed(table, run), _claimed(dead_letters, run))
 
     def plan(self, start: Positions, end: Positions) -> TablePlan | None:
-        """What tasks must know; None if the table has all of it. Raises GapError."""
+        """What tasks must know; None if the table has all of it. Raises GapError and SupersededError.
+
+        The tables are read anew: their heads of the last batch may have been compacted, and expired, since.
+        """
+        self.reread()
         left = remainder(start, end, self.table.progress(end))
         if left.is_empty:
             return None

@@ -24,6 +24,7 @@ from pipeline.core.tables_job import TablesJob
 from pipeline.kafka.client import KafkaClient
 from pipeline.tables.cluster import JobCluster
 from pipeline.tables.contract import TableError
+from pipeline.tables.locations import local_path
 from pipeline.tables.session import spark_session
 from pipeline.tables.stream import TablesRun
 from pipeline.tables.warehouse import TableFormat, Warehouse
@@ -104,6 +105,8 @@ def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
 def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkpoint: str) -> None:
     """What is there already in large batches, then, if the job tails, what comes at every trigger."""
     failures: list[Exception] = []
+    # Hadoop takes a path as it is, and an address of a file with its own idea of blanks in it.
+    spark_checkpoint = str(local_path(checkpoint) or checkpoint)
 
     def batch(frame: DataFrame, batch_id: int) -> None:
         try:
@@ -118,7 +121,7 @@ def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkp
     with _stop_signals() as stopping:
         for trigger in triggers:
             frame = spark.readStream.format("barnabas").options(**options).load()
-            writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
+            writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", spark_checkpoint)
             try:
                 query = writer.trigger(**trigger).start()
                 while not query.awaitTermination(_POLL_SECONDS):

@@ -165,7 +165,7 @@ def test_types_of_avro() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "{}", '"string"', '{"type": "record", "name": "r"}'])
+@pytest.mark.parametrize("text", ["", "{}", '"string"', '{"type": "enum", "name": "e"}'])
 def test_what_is_no_avro_schema(text: str) -> None:
     with pytest.raises(AvroSchemaError):
         AvroSchema.parse(text)
