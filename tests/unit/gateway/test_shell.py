@@ -138,7 +138,9 @@ def test_settings_pass_between_processes() -> None:
     ],
 )
 def test_calls_pass_between_processes(request_: ControllerRequest) -> None:
-    assert joint.decode_call(joint.encode_call(7, request_)) == (7, request_)
+    assert joint.decode_call(joint.encode_call(7, request_)) == (7, request_, b"")
+    trace = bytes(range(24))
+    assert joint.decode_call(joint.encode_call(7, request_, trace)) == (7, request_, trace)
 
 
 @pytest.mark.parametrize(
