@@ -88,6 +88,8 @@ def _wrong(job: TablesJob) -> str:
         return f"a name is of letters, digits and . _ -, not {job.name!r}"
     if not _TABLE.fullmatch(job.table.replace("{topic}", "t")):
         return f"a table's name is of letters, digits and . _ -, with {{topic}} in it or not: not {job.table!r}"
+    if any(sign in job.to + job.checkpoint for sign in "?#%"):
+        return "a place of tables or of a checkpoint can't have ?, # or % in its name"
     if job.trigger_ms < 0 or job.batch_bytes_max < 1:
         return "trigger_ms is at least 0 and batch_bytes_max at least 1"
     return _wrong_values(job) or _wrong_keys(job)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.core.errors import PipelineError
 from pipeline.core.freshness import BatchFigures
-from pipeline.core.options import parse_bootstrap
+from pipeline.core.options import Use, read_options
 from pipeline.core.positions import Positions, each_offset
-from pipeline.core.settings import ClientSettings
 from pipeline.core.tables_job import TablesJob
 from pipeline.kafka.client import KafkaClient
 from pipeline.tables.cluster import JobCluster
@@ -71,8 +70,9 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
             metrics.write(batch)
 
     name = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-    client_settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
-    with KafkaClient(client_settings) as client:
+    # The source's own look at its options, before anything is started: a wrong one is told at once.
+    read = read_options(source_options(job, {}), Use.STREAM)
+    with KafkaClient(read.client) as client:
         run = TablesRun(job, name, warehouse_of(job), JobCluster(job, client), wall_ms, say, figures)
         checkpoint, positions = run.begin()
         say(

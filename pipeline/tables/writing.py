@@ -18,6 +18,8 @@ from pipeline.tables.locations import delete_file, filesystem_and_path
 
 log = logging.getLogger(__name__)
 FILE_BYTES_MAX = 128 * 1024 * 1024
+ROW_GROUP_ROWS = 65_536  # what comes in smaller batches is gathered: a row group costs readers a seek
+ROW_GROUP_BYTES = 8 * 1024 * 1024
 OPEN_FILES_MAX = 32  # a backfill by hour touches many partitions: those written to longest ago are closed
 _DAY_US = 86_400_000_000
 _HOUR_US = 3_600_000_000
@@ -30,6 +32,22 @@ class _OpenFile:
     writer: pq.ParquetWriter
     sink: pa.NativeFile
     collected: list[pq.FileMetaData]
+    gathered: list[pa.Table] = field(default_factory=list)
+    gathered_rows: int = 0
+    gathered_bytes: int = 0
+
+    def write(self, rows: pa.Table) -> None:
+        self.gathered.append(rows)
+        self.gathered_rows += rows.num_rows
+        self.gathered_bytes += rows.nbytes
+        if self.gathered_rows >= ROW_GROUP_ROWS or self.gathered_bytes >= ROW_GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.gathered:
+            self.writer.write_table(pa.concat_tables(self.gathered))
+            self.gathered.clear()
+            self.gathered_rows = self.gathered_bytes = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +82,7 @@ class FilesWriter:
                 self._finish(next(iter(self._open)))
             opened = self._begin(partition)
         self._open[partition] = opened
-        opened.writer.write_table(rows.cast(self.schema))
+        opened.write(rows.cast(self.schema))
         if opened.sink.tell() >= FILE_BYTES_MAX:
             self._finish(partition)
 
@@ -83,6 +101,7 @@ class FilesWriter:
 
     def _finish(self, partition: int | None) -> None:
         opened = self._open.pop(partition)
+        opened.flush()
         opened.writer.close()
         size_bytes = opened.sink.tell()
         opened.sink.close()

@@ -47,6 +47,7 @@ def test_declared_columns() -> None:
         ({**TOPIC, "value": "avro", "schema_file": "f", "message": "M"}, "a message is named for value protobuf"),
         ({"topics": ["a", "b"], "mode": "upsert", "table": "all"}, "the keys of one topic"),
         ({**TOPIC, "name": "a/b"}, "a name is of letters"),
+        ({**TOPIC, "to": "/tmp/a%b"}, r"can't have \?, # or % in its name"),
         ({**TOPIC, "table": "a/b"}, "a table's name is of letters"),
     ],
 )

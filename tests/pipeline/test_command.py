@@ -1,0 +1,181 @@
+"""The command: wrong options and bad surroundings are one line each; a whole job on a local Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the pipeline's environment (make pipeline)")
+pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
+
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from deltalake import DeltaTable
+
+from pipeline.cli.__main__ import main
+from pipeline.tables.running import as_pipeline_error
+from tests.integration.running_cluster import ROOT, RunningCluster
+
+
+_TIMEOUT = "kafka.default.api.timeout.ms"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running_cluster:
+        yield running_cluster
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("tables",), "this job can't be: either topics or a topic_pattern is needed, and not both"),
+        (("tables", "--topics", "t", "--partition-by", "year"), "no partitioning 'year'"),
+        (("tables", "--topics", "t", "--column", "a"), "--column is given as KEY=VALUE, not 'a'"),
+        (("tables", "--topics", "t", "--to", "/tmp/a%b"), "can't have ?, # or % in its name"),
+        (("tables", "--job", "nowhere.yaml"), "the job file nowhere.yaml can't be read: No such file"),
+        (("tables", "--topics", "t", "--bootstrap-servers", "here"), "'here' is not host:port"),
+        (("tables", "--topics", "t", "--option", "maxOffsets=1"), "'maxOffsets' is not known to format 'barnabas'"),
+        (
+            ("tables", "--topics", "t", "--bootstrap-servers", "localhost:1", "--option", f"{_TIMEOUT}=300"),
+            "no answer to metadata from the cluster at localhost:1 within 300 ms",
+        ),
+        (("replay", "--target", "t"), "a table, or a source_topic, is needed"),
+        (("replay", "--target", "t", "--table", "x", "--since", "monday"), "'monday' is no time"),
+        (("maintain", "--to", "/tmp", "--into", "delta", "--table", "x"), "there is no table x (delta) at /tmp"),
+    ],
+)
+def test_wrong_options_are_one_line(arguments: tuple[str, ...], line: str) -> None:
+    result = command(*arguments)
+    assert result.exit_code == 1
+    assert line in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("job.yaml", "topics: [a\n", "is neither YAML nor TOML"),
+        ("job.toml", "topics = [", "is neither YAML nor TOML"),
+        ("job.yaml", "- a\n", "has to be a table of options"),
+        ("job.toml", 'topics = ["a"]\ntrigger = 1\n', "unknown field `trigger`"),
+        ("job.yaml", "topics: [a]\nvalue: avro\n", "needs either a registry or a schema_file"),
+    ],
+)
+def test_wrong_job_files_are_one_line(tmp_path: Path, name: str, content: str, line: str) -> None:
+    (tmp_path / name).write_text(content)
+    result = command("tables", "--job", str(tmp_path / name))
+    assert result.exit_code == 1
+    assert line in result.stderr
+
+
+def test_a_topic_that_is_not_there(cluster: RunningCluster, tmp_path: Path) -> None:
+    result = command(
+        "tables", "--topics", "absent", "--bootstrap-servers", cluster.bootstrap, "--to", str(tmp_path / "lake")
+    )
+    assert result.exit_code == 1
+    assert f"the cluster at {cluster.bootstrap} has no topic absent" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("java.io.IOException: No space left on device\n at x", "no space left for the checkpoint /c"),
+        (
+            "Traceback\npipeline.core.errors.DataLost: orders-0: offsets 3 to 7 are gone\n at y",
+            "orders-0: offsets 3 to 7 are gone",
+        ),
+        (
+            "Multiple streaming queries are concurrently using /c/offsets; a checkpoint",
+            "another run uses the checkpoint",
+        ),
+        ("", "RuntimeError: no reason given"),
+    ],
+)
+def test_what_spark_says_becomes_one_sentence(said: str, line: str) -> None:
+    assert str(as_pipeline_error(RuntimeError(said), "/c")).startswith(line)
+
+
+def produce(cluster: RunningCluster, topic: str, values: list[bytes]) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(60)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, b"k%d" % number, number % 2)
+    assert producer.flush(60) == 0
+
+
+def job(cluster: RunningCluster, lake: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process, with a local Spark, until all that is there is in the table."""
+    fixed = ["--bootstrap-servers", cluster.bootstrap, "--to", str(lake), "--until", "now"]
+    return subprocess.run(
+        [sys.executable, "-m", "pipeline.cli", "tables", *fixed, "--spark", "spark.master=local[2]", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(300)
+def test_json_on_spark_with_dead_letters_and_figures(cluster: RunningCluster, tmp_path: Path) -> None:
+    values = [json.dumps({"id": number, "tags": ["x"]}).encode() for number in range(200)]
+    produce(cluster, "on-spark", [*values, b"{", json.dumps({"id": "x"}).encode()])
+    lake, metrics = tmp_path / "the lake", tmp_path / "metrics.json"
+    ran = job(
+        cluster, lake, "--topics", "on-spark", "--into", "delta", "--value", "json", "--column", "id=long",
+        "--metrics-file", str(metrics),
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert "batch 0: 200 rows, 2 dead letters" in ran.stdout
+    rows = DeltaTable(str(lake / "on-spark")).to_pyarrow_table()
+    assert sorted(rows["id"].to_pylist()) == list(range(200))
+    reasons = DeltaTable(str(lake / "on-spark__dead_letters")).to_pyarrow_table()["reason"].to_pylist()
+    assert sorted(reason[:8] for reason in reasons) == ["field id", "not JSON"]
+    figures = json.loads(metrics.read_text())
+    assert (figures["rows"], figures["dead_letters"], figures["lag"]) == (200, 2, 0)
+
+
+@contextlib.contextmanager
+def small_disk(directory: Path, kibibytes: int) -> Iterator[Path]:
+    """A file system of its own that is soon full."""
+    directory.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(directory)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("no right to mount a small file system here")
+    try:
+        yield directory
+    finally:
+        subprocess.run(["umount", "--lazy", str(directory)], check=False)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system: needs root")
+def test_a_full_disk_under_the_checkpoint(cluster: RunningCluster, tmp_path: Path) -> None:
+    produce(cluster, "full-disk", [b"v%d" % number for number in range(100)])
+    lake = tmp_path / "lake"
+    with small_disk(tmp_path / "small", 64) as small:
+        (small / "filler").write_bytes(b"x" * 60 * 1024)
+        ran = job(cluster, lake, "--topics", "full-disk", "--into", "delta", "--checkpoint", str(small / "checkpoint"))
+    assert ran.returncode == 1
+    assert "no space left for the checkpoint" in ran.stderr
+    # Another place for the checkpoint: the table knows how far it is.
+    ran = job(cluster, lake, "--topics", "full-disk", "--into", "delta")
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert DeltaTable(str(lake / "full-disk")).to_pyarrow_table().num_rows == 100
