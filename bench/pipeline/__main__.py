@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -148,7 +148,9 @@ def main(pairs: int, records: int, value_bytes: int, compression: str, is_saved:
 
 @contextmanager
 def _cluster() -> Iterator[str]:
-    side = BarnabasSide(Path(ROOT / ".cache/bench-pipeline"), 1)
+    directory = ROOT / ".cache/bench-pipeline"
+    shutil.rmtree(directory, ignore_errors=True)
+    side = BarnabasSide(directory)
     side.start()
     try:
         yield side.bootstrap
@@ -166,7 +168,8 @@ def _side(name: str, command: list[str]) -> Iterator[Side]:
 
 
 def _fill(bootstrap: str, load: Load) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).create_topics([NewTopic(TOPIC, _PARTITIONS, 1)])[TOPIC].result(60)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, _PARTITIONS, 1)])[TOPIC].result(60)
     producer = Producer(
         {"bootstrap.servers": bootstrap, "compression.type": load.compression, "linger.ms": 20, "batch.size": 262_144}
     )

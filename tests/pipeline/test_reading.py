@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -22,6 +24,7 @@ from pipeline.kafka.reading import OnLoss, read_range
 from pipeline.kafka.sampling import sample
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
+from tests.integration.test_compaction import COMPACTED, CompactingCluster
 from tests.pipeline.spark_world import Topics
 
 pytestmark = [needs_etcd, pytest.mark.timeout(300)]
@@ -29,7 +32,7 @@ pytestmark = [needs_etcd, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running:
+    with CompactingCluster(tmp_path_factory.mktemp("cluster"), 1) as running:
         yield running
 
 
@@ -65,6 +68,29 @@ def test_every_codec_is_read(client: KafkaClient, topics: Topics, codec: str) ->
     values = [b"%d" % each * 20 for each in range(300)]
     topics.fill(f"codec-{codec}", values, batch_records=50)
     assert read(client, whole(client, f"codec-{codec}")) == list(enumerate(values))
+
+
+def test_what_compaction_left_is_read_and_its_holes_are_no_records(client: KafkaClient, topics: Topics) -> None:
+    topics.create("compacted", **{name.replace(".", "_"): value for name, value in COMPACTED.items()})
+    filler = random.Random(0).randbytes(1000)
+    for number in range(4):
+        topics.fill("compacted", [filler] * 700, key=b"key-%d" % number)
+    wanted = whole(client, "compacted")
+    assert wanted.size == 2800
+    deadline = time.monotonic() + 60
+    while len(found := read(client, wanted)) == 2800:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    offsets = [offset for offset, _ in found]
+    assert offsets == sorted(set(offsets))
+    # The newest of each key is left, wherever holes are.
+    assert {699, 1399, 2099, 2799} <= set(offsets)
+    # A range within a hole, and one that ends in it.
+    hole = next(offset for offset in range(2800) if offset not in offsets)
+    assert read(client, replace(wanted, start=hole, end=hole + 1)) == []
+    assert [offset for offset, _ in read(client, replace(wanted, end=hole + 1))] == [
+        offset for offset in offsets if offset <= hole
+    ]
 
 
 def test_the_gateway_is_killed_in_mid_read(cluster: RunningCluster, topics: Topics) -> None:
