@@ -25,7 +25,6 @@ from pipeline.cli.__main__ import main
 from pipeline.tables.running import as_pipeline_error
 from tests.integration.running_cluster import ROOT, RunningCluster
 
-
 _TIMEOUT = "kafka.default.api.timeout.ms"
 
 
@@ -48,7 +47,7 @@ def command(*arguments: str) -> Result:
         (("tables", "--topics", "t", "--to", "/tmp/a%b"), "can't have ?, # or % in its name"),
         (("tables", "--job", "nowhere.yaml"), "the job file nowhere.yaml can't be read: No such file"),
         (("tables", "--topics", "t", "--bootstrap-servers", "here"), "'here' is not host:port"),
-        (("tables", "--topics", "t", "--option", "maxOffsets=1"), "'maxOffsets' is not known to format 'barnabas'"),
+        (("tables", "--topics", "t", "--option", "maxOffsets=1"), "'maxoffsets' is not known to format 'barnabas'"),
         (
             ("tables", "--topics", "t", "--bootstrap-servers", "localhost:1", "--option", f"{_TIMEOUT}=300"),
             "no answer to metadata from the cluster at localhost:1 within 300 ms",
