@@ -14,6 +14,7 @@ from services.gateway.core.connection import Connection
 from services.gateway.core.effects import LogLevel
 from services.gateway.core.handlers import HANDLERS
 from services.gateway.core.handlers.api_18_api_versions import unsupported_version
+from services.gateway.core.request_metrics import kind_key
 from services.gateway.core.request_timing import Hop
 from services.gateway.core.slots import ResponseKind, Slot
 from services.gateway.core.throttling import Throttle
@@ -96,6 +97,11 @@ class RequestRoom:
     def _answer_unsupported_api_versions(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         """KIP-511: a v0 answer that every client can read."""
         header_v0 = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
+        if self._is_measured:
+            # Counted by the version that it is answered in: one that a client makes up is no label.
+            kind = self._kinds[kind_key(ApiKey.API_VERSIONS, 0)]
+            kind.requests += 1
+            kind.request_bytes += frame_bytes
         slot = Slot(connection, header_v0, frame_bytes)
         self._open(slot)
         self.respond(slot, unsupported_version())

@@ -18,7 +18,9 @@ from barnabas.channel.timing import Timed, Times
 from barnabas.cluster.messages import CreateTopicResult, CreateTopicsResponse
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.headers import encode_request_header
 from barnabas.wire.message_set import encode_message
+from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from services.gateway.core.request_metrics import TIMED_EVERY
@@ -399,3 +401,17 @@ def test_requests_bytes_and_errors_are_all_counted() -> None:
     client.close()
     samples = samples_of(world)
     assert samples["kafka_network_requestmetrics_errorspersec", "Produce", "NONE"] == 1, "one was not answered"
+
+
+def test_versions_that_nobody_serves_make_no_counter_fall() -> None:
+    """Newer clients begin with one. The error was counted and the request was not: one success less each time."""
+    world = World()
+    client = world.client()
+    client.ask(ApiVersionsRequest(), ApiKey.API_VERSIONS, 0)
+    for version in (99, 100):
+        header = encode_request_header(ApiKey.API_VERSIONS, version, 1, None)
+        client.send(len(header).to_bytes(4, "big") + header)
+    samples = samples_of(world)
+    errors = {key[2]: value for key, value in samples.items() if key[0].endswith("errorspersec")}
+    assert errors == {"NONE": 1, "UNSUPPORTED_VERSION": 2}
+    assert [key[2] for key in samples if key[0].endswith("requestspersec")] == ["0"]
