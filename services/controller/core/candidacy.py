@@ -130,6 +130,8 @@ class Candidacy:
         compares = [
             modified_at(keys.controller_epoch, image.mod_revision(keys.controller_epoch)),
             modified_at(history_key, image.mod_revision(history_key)),
+            # A restore may have begun since we looked, or a newer version have been here.
+            modified_at(keys.version, image.mod_revision(keys.version)),
         ]
         success = [
             Put(keys.controller_epoch, encode_record(ControllerEpochRecord(epoch))),

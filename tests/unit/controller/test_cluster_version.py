@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.cluster.cluster_version import FORMAT, READERS_MIN, VersionRecord
 from barnabas.cluster.keys import encode_record
-from barnabas.ports.etcd import Delete, Put, Txn
+from barnabas.ports.etcd import Delete, Put, Txn, absent
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster
 
 
@@ -71,3 +71,15 @@ def test_a_version_that_is_taken_away_is_written_again() -> None:
     cluster.etcd.txn(Txn((), (Delete(KEYS.version),)))
     cluster.settle()
     assert controller.core.image.version is not None
+
+
+def test_a_claim_that_a_restore_overtakes_fails() -> None:
+    """The controller had looked before; of an empty etcd nothing else in its claim would tell."""
+    cluster = Cluster()
+    controller = cluster.controller("controller-0")
+    while not controller.txns:
+        assert controller.step()
+    put_version(cluster, VersionRecord(FORMAT, READERS_MIN, "0.2.0", restoring=True))
+    cluster.advance(LEASE_MS)
+    assert not controller.is_active()
+    assert cluster.etcd.txn(Txn((absent(KEYS.election), absent(KEYS.cluster)), ())).succeeded
