@@ -89,7 +89,9 @@ class Operators:
                 if key in called_off or partition.replicas[0] == node_id:
                     led_again[key] = self._led_again(key, node_id)
         returned = written([Write(image.keys.operations.drain(node_id), None)])
-        return _DONE, [returned, *change_steps(image, called_off), *change_steps(image, led_again)]
+        # Not returned before all moves are called off: whoever is the controller then can be asked again. No other move
+        # begins in between, since requests are written before what can wait.
+        return _DONE, [*change_steps(image, called_off), returned, *change_steps(image, led_again)]
 
     def _called_off(self, key: PartitionKey, node_id: int) -> PartitionChange:
         def change(partition: PartitionRecord) -> PartitionRecord:

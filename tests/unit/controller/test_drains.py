@@ -12,6 +12,7 @@ from barnabas.cluster.messages import (
     NewTopic,
     Reassignment,
 )
+from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.operator_requests import (
     DrainNode,
@@ -22,6 +23,7 @@ from services.controller.core.operator_requests import (
     ReturnNode,
 )
 from services.controller.core.settings import ElectionSettings
+from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
 
 TIMEOUT_MS = 10_000
@@ -207,6 +209,27 @@ def test_a_return_calls_off_the_moves_that_are_under_way() -> None:
     assert controller.core.drains.progress(4).moving > 0
     ask(cluster, controller, give_back(4))
     assert replicas(controller) == before
+
+
+def test_a_return_that_a_controller_does_not_finish_can_be_asked_for_again() -> None:
+    cluster, controller = with_logstores(4)
+    make(cluster, controller, NewTopic("events", 4, 3))
+    before = replicas(controller)
+    ask(cluster, controller, drain(4, move_replicas=True))
+
+    def last_write(txn: Txn) -> Fate:
+        controller.cut_off = True
+        return Fate.ANSWERED
+
+    cluster.fate = last_write
+    controller.request(give_back(4))
+    cluster.settle()
+    assert controller.cut_off
+    cluster.fate = lambda txn: Fate.ANSWERED
+    successor = cluster.controller("controller-1")
+    cluster.advance(2 * LEASE_MS)
+    assert ask(cluster, successor, give_back(4)).outcome is Outcome.DONE
+    assert replicas(successor) == before
 
 
 def test_moves_go_on_after_a_return_where_that_is_asked_for() -> None:
