@@ -2360,7 +2360,9 @@ class ConfigEvent(_message.Message):
     """One of the two; broker -1: the defaults of all brokers."""
     broker: _builtins.int
     @_builtins.property
-    def set_configs(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def set_configs(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """A value of more than 500 characters is cut."""
+
     @_builtins.property
     def deleted_configs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(

@@ -32,6 +32,8 @@ from barnabas.cluster.operation_records import BalanceRecord, ControllerHistoryR
 from services.controller.core.image import Changes, ControllerImage, Elected, Registered, Transition
 
 EVENTS_MAX: Final = 20_000
+VALUE_LENGTH_MAX: Final = 500
+"""Characters of a config's value: a client may set one of a megabyte, again and again."""
 
 
 class NodeChange(Enum):
@@ -182,6 +184,14 @@ class EventLog:
             position -= 1
         return position
 
+    def told_before(self, position: int) -> int:
+        """Whoever has heard all events before that number, which is kept or comes next, knows all up to this revision:
+        the one before, where others of the same are still to come.
+        """
+        if position == self.end:
+            return self._image.revision
+        return self._events[position - self.first].revision - 1
+
     def read(self, position: int, count_max: int) -> list[Event]:
         """Events from that number on, which must be kept still."""
         assert self.first <= position <= self.end
@@ -258,9 +268,13 @@ def _config_event(topic: str, broker_id: int, before: Mapping[str, str], after: 
     return ConfigEvent(
         topic,
         broker_id,
-        {name: value for name, value in after.items() if before.get(name) != value},
+        {name: _shortened(value) for name, value in after.items() if before.get(name) != value},
         sorted(set(before).difference(after)),
     )
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= VALUE_LENGTH_MAX else value[: VALUE_LENGTH_MAX - 1] + "…"
 
 
 def _partition_events(image: ControllerImage, before: PartitionChunk, after: PartitionChunk) -> Iterator[EventBody]:

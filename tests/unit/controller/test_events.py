@@ -8,6 +8,7 @@ from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import AlterReassignmentsRequest, NewTopic, Reassignment
 from barnabas.cluster.operation_records import TERMS_MAX, ControllerHistoryRecord, ControllerTermRecord
 from services.controller.core.events import (
+    VALUE_LENGTH_MAX,
     BalanceEvent,
     ConfigEvent,
     ControllerEvent,
@@ -189,3 +190,33 @@ def test_what_is_not_kept_is_not_promised() -> None:
         log.read(1, 10)
     log.restart()
     assert (log.first, log.end, log.reloads) == (5, 5, 2)
+
+
+def test_what_a_watcher_is_told_to_know_ends_before_a_revision_that_is_told_in_part() -> None:
+    """Who comes back with that revision is told the rest of it."""
+    cluster, controller = with_logstores(3)
+    for topic in ("first", "second"):
+        controller.request(create(NewTopic(topic, 8, 3)))
+        cluster.settle()
+    events = controller.core.events
+    begin = events.end
+    ask(cluster, controller, drain(1))
+    revisions = [event.revision for event in since(controller, begin)]
+    torn = next(number for number in range(1, len(revisions)) if revisions[number - 1] == revisions[number])
+    told = events.told_before(begin + torn)
+    assert told == revisions[torn] - 1
+    position = events.position_after(told)
+    assert position is not None
+    assert position < begin + torn
+    assert events.told_before(events.end) == controller.core.image.revision
+
+
+def test_of_a_config_no_more_is_kept_than_people_read() -> None:
+    cluster, controller, position = with_topic()
+    value = ",".join(f"0:{node_id}" for node_id in range(10_000))
+    controller.request(alter("events", to_set("leader.replication.throttled.replicas", value)))
+    cluster.settle()
+    (event,) = [body for body in bodies(controller, position) if isinstance(body, ConfigEvent)]
+    (told,) = event.set_configs.values()
+    assert len(told) == VALUE_LENGTH_MAX
+    assert told.endswith("…")

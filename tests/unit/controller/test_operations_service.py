@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import cast
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
 from barnabas.cluster.messages import NewTopic
 from protos.controller.v1 import operations_pb2 as pb
 from services.controller.core.events import EventLog
 from services.controller.shell.driver import Driver, NotActive
 from services.controller.shell.operations import watching
-from services.controller.shell.operations.calls import Refusal, page_of
+from services.controller.shell.operations.calls import Call, Refusal, page_of
 from services.controller.shell.operations.changing import Changing
 from services.controller.shell.operations.configs import Configs
 from services.controller.shell.operations.consumer_assignment import read_assignment
@@ -157,6 +158,21 @@ def test_there_are_so_many_watchers_and_no_more(monkeypatch: pytest.MonkeyPatch)
         assert await ended(room.watch_events(pb.WatchEventsRequest())) is grpc.StatusCode.RESOURCE_EXHAUSTED
         await first.aclose()  # type: ignore[attr-defined]
         await next_of(room.watch_events(pb.WatchEventsRequest()))
+
+    asyncio.run(play())
+
+
+def test_a_kind_of_election_that_nobody_knows_is_none() -> None:
+    """Protobuf lets any number in; this one was taken for an unclean election of every partition without a leader."""
+
+    async def play() -> None:
+        _, controller = with_logstores(1)
+        _, driver = a_driver(controller)
+        run = Reassigning(driver, LogstoreQuestions(driver.core)).methods()["RunElection"]
+        request = pb.RunElectionRequest(kind=cast("pb.ElectionKind.ValueType", 7))
+        with pytest.raises(Refusal) as refused:
+            await cast("Coroutine[None, None, Message]", run(request, cast("Call", None)))
+        assert refused.value.status is grpc.StatusCode.INVALID_ARGUMENT
 
     asyncio.run(play())
 

@@ -68,6 +68,8 @@ class Reassigning:
         }
 
     async def _run_election(self, request: pb.RunElectionRequest, call: Call) -> pb.RunElectionResponse:
+        if request.kind not in pb.ElectionKind.values():
+            raise invalid(f"there is no kind {request.kind} of elections: {', '.join(pb.ElectionKind.keys())}")
         if request.kind == pb.UNCLEAN and not request.partitions:
             raise invalid("an unclean election may lose records: name the partitions")
         asked = [TopicPartition(topic, number) for topic, number in self._named(request.partitions)]

@@ -69,7 +69,7 @@ class Watching:
         position = events.position_after(told_revision)
         if position is None:
             raise _gone(f"events before revision {events.revision_before} are not kept: describe, then watch from now")
-        reloads = events.reloads
+        reloads, is_silent = events.reloads, False
         yield pb.WatchEventsResponse(revision=told_revision)
         while True:
             # What follows has no await in it: between the check and the wait nothing can happen.
@@ -80,17 +80,16 @@ class Watching:
             if position < events.first:
                 raise _exhausted(f"too slow: events after revision {told_revision} are gone; describe, then watch on")
             found = events.read(position, _EVENTS_PER_RESPONSE)
-            if found:
+            if found or is_silent:
                 position += len(found)
-                told_revision = found[-1].revision if position < events.end else core.image.revision
+                told_revision, is_silent = events.told_before(position), False
                 yield pb.WatchEventsResponse(revision=told_revision, events=[_told(event) for event in found])
                 continue
             changed = self._driver.changed
             try:
                 await asyncio.wait_for(asyncio.shield(changed), _NOTHING_NEW_S)
             except TimeoutError:
-                told_revision = core.image.revision
-                yield pb.WatchEventsResponse(revision=told_revision)
+                is_silent = True
 
 
 def _gone(message: str) -> Refusal:
