@@ -29,7 +29,7 @@ class Loss(Enum):
     NOTHING = "nothing"
     EVERYTHING = "it has no log on any disk that was inspected, and begins anew, empty"
     OFFLINE = "it has no log on any disk that was inspected, and stays offline until a logstore that has one is back"
-    THE_END = "its longest log ends before the last high watermark that was noted"
+    THE_END = "the log that counts ends before the last high watermark that was noted"
     UNKNOWN = "replicas that were not inspected may have had later records"
 
 
@@ -42,7 +42,7 @@ class RecoveredPartition:
 def recover_partition(
     logs: Mapping[int, PartitionFound],
     remembered: PartitionRecord | None,
-    absent: Set[int],
+    absent: frozenset[int],
     *,
     fallback: Sequence[int],
     replication_factor: int,
@@ -66,7 +66,9 @@ def recover_partition(
         replicas=tuple(replicas),
         in_sync_replicas=tuple(in_sync),
     )
-    return RecoveredPartition(record, _loss(logs, replicas, absent, min_insync_replicas))
+    # Where nothing is remembered, any of those that were not asked may have been a replica.
+    may_have_it = absent if remembered is None else absent.intersection(replicas)
+    return RecoveredPartition(record, _loss(logs, replicas, may_have_it - logs.keys(), min_insync_replicas))
 
 
 def _replicas(
@@ -98,12 +100,13 @@ def _by_rank(logs: Mapping[int, PartitionFound], node_ids: list[int]) -> list[in
 
 
 def _loss(
-    logs: Mapping[int, PartitionFound], replicas: Sequence[int], absent: Set[int], min_insync_replicas: int
+    logs: Mapping[int, PartitionFound], replicas: Sequence[int], not_asked: Set[int], min_insync_replicas: int
 ) -> Loss:
+    """`not_asked` may have a log of it."""
     if not logs:
-        return Loss.OFFLINE if any(node_id in absent for node_id in replicas) else Loss.EVERYTHING
-    if max(log.log_end_offset for log in logs.values()) < max(log.high_watermark for log in logs.values()):
+        return Loss.OFFLINE if any(node_id in not_asked for node_id in replicas) else Loss.EVERYTHING
+    # Longer logs of earlier epochs are cut.
+    if max(logs.values(), key=rank).log_end_offset < max(log.high_watermark for log in logs.values()):
         return Loss.THE_END
-    not_asked = [node_id for node_id in replicas if node_id not in logs and node_id in absent]
     # Those alone could have been the in-sync replicas that acknowledged a record.
     return Loss.UNKNOWN if len(not_asked) >= max(min_insync_replicas, 1) else Loss.NOTHING

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -74,7 +74,7 @@ def plan_recovery(
     remembered: Remembered,
     inspections: Sequence[NodeInspection],
     *,
-    absent: Set[int] = frozenset(),
+    absent: frozenset[int] = frozenset(),
     picked_topic_ids: Mapping[str, bytes],
     wall_ms: int,
 ) -> Plan:
@@ -88,7 +88,7 @@ class _Planning:
         keys: Keys,
         remembered: Remembered,
         found: Found,
-        absent: Set[int],
+        absent: frozenset[int],
         picked_topic_ids: Mapping[str, bytes],
         wall_ms: int,
     ) -> None:
@@ -143,7 +143,8 @@ class _Planning:
     # --- topics ---
 
     def _topics(self) -> list[TopicRecord]:
-        names = sorted({*self._found.topic_ids, *self._remembered.topics})
+        known = {each.topic for each in self._known_topics.values()}
+        names = sorted({*self._found.topic_ids, *self._remembered.topics, *known})
         topics = [self._topic(name) for name in names]
         return [topic for topic in topics if topic is not None]
 
@@ -159,7 +160,7 @@ class _Planning:
             self._plan.conflicts.append(self._several_ids(name, ids))
             return None
         if not ids:
-            return self._without_logs(remembered)
+            return self._without_logs(name, remembered)
         topic_id = ids[0]
         if remembered is not None and remembered.topic_id != topic_id:
             self._plan.notes.append(f"{name} was deleted and created again after the back-up: it is the new one")
@@ -185,13 +186,20 @@ class _Planning:
             f"not heard of it: say which is meant (--topic-id {name}=ID); the others' directories will be set aside"
         )
 
-    def _without_logs(self, remembered: TopicRecord | None) -> TopicRecord | None:
-        """Only in the back-up: deleted since, unless a logstore that was not inspected may have it."""
+    def _without_logs(self, name: str, remembered: TopicRecord | None) -> TopicRecord | None:
+        """In the back-up or a register, and on no disk: deleted since, unless a logstore that was not inspected may
+        have it, or a register that is later than the back-up still knows it.
+        """
+        known = self._known_topics if self._is_register_later() else {}
         if remembered is None:
+            if name in [each.topic for id_, each in known.items() if id_ not in self._remembered.deletions]:
+                self._plan.losses.append(f"{name}: logstores know it, and no disk that was inspected has a log of it")
             return None
         partitions = self._remembered.partitions(remembered.topic_id)
         if any(node_id in self._absent for partition in partitions for node_id in partition.replicas):
             return replace(remembered, configs=self._configs(remembered.topic_id, remembered.topic))
+        if remembered.topic_id in known:
+            return remembered
         self._plan.notes.append(
             f"{remembered.topic} is in the back-up and on no disk: it was deleted since, and is left out"
         )

@@ -246,6 +246,25 @@ def test_a_log_that_ends_before_its_own_high_watermark_is_told_of() -> None:
     assert ["ends before the last high watermark" in each for each in plan.losses] == [True]
 
 
+def test_a_log_of_an_earlier_epoch_counts_for_nothing_however_long_it_is() -> None:
+    nodes = [node(0, log("a", A, 0, 150, 6, high_watermark=150)), node(1, log("a", A, 0, 100, 7)), node(2)]
+    plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *nodes)
+    assert plan.partitions["a"][0].in_sync_replicas == (1,)
+    assert ["ends before the last high watermark" in each for each in plan.losses] == [True]
+
+
+def test_a_topic_that_a_later_register_knows_was_not_deleted() -> None:
+    register = Register(41, 600, [known("a", A, 1)], {}, [0, 1, 2])
+    plan = plan_of(backed_up((topic_a(), [partition(0)])), node(0), node(1, register=register), node(2))
+    assert [topic.topic for topic in plan.topics] == ["a"]
+    assert ["begins anew, empty" in each for each in plan.losses] == [True]
+
+
+def test_a_topic_that_an_earlier_register_knows_was_deleted_before_the_back_up() -> None:
+    plan = plan_of(backed_up(), node(0, register=Register(39, 400, [known("a", A, 1)])), node(1), node(2))
+    assert (plan.topics, plan.losses) == ([], [])
+
+
 # --- without a back-up ---
 
 
@@ -265,6 +284,20 @@ def test_everything_comes_back_of_the_disks_alone() -> None:
     assert isinstance(chunk, PartitionChunk)
     assert [set(each.in_sync_replicas) for each in chunk.partitions] == [{0, 1}, {0, 2}]
     assert [set(each.replicas) for each in chunk.partitions] == [{0, 1, 2}] * 2
+
+
+def test_without_a_back_up_whoever_was_not_asked_may_be_a_replica_of_anything() -> None:
+    register = Register(3, 90, [known("a", A, 1), known("b", B, 1, min_insync_replicas="2")], {}, [0, 1, 2])
+    logs = [log("a", A, 0, 10, 1), log("b", B, 0, 10, 1)]
+    plan = plan_of(Remembered(), node(0, *logs, register=register), node(1, *logs), absent=[2])
+    assert plan.losses == ["a, partitions 0: replicas that were not inspected may have had later records"]
+
+
+def test_a_topic_that_only_an_absent_logstore_had_is_told_of() -> None:
+    register = Register(3, 90, [known("a", A, 1), known("b", B, 1)], {}, [0, 1])
+    plan = plan_of(Remembered(), node(0, log("a", A, 0, 10, 1), register=register), absent=[1])
+    assert [topic.topic for topic in plan.topics] == ["a"]
+    assert "b: logstores know it, and no disk that was inspected has a log of it" in plan.losses
 
 
 def test_preferred_leaders_are_spread_where_logs_are_the_same() -> None:
