@@ -7,11 +7,12 @@ from typing import Final
 
 REDACTED: Final = "(left out)"
 
-_SECRET_KEY: Final = re.compile(
-    r"password|passwd|secret|token|credential|jaas|private|ssl\.key|api\.?key", re.IGNORECASE
-)
+_WORDS: Final = r"password|passwd|secret|token|credential|jaas|private|ssl\.key|api\.?key"
+_SECRET_KEY: Final = re.compile(_WORDS, re.IGNORECASE)
+# Within a value, or in a comment that was a configuration once.
+_SECRET_WITHIN: Final = re.compile(rf"(?:{_WORDS})[^\s=:]*\s*[=:]\s*", re.IGNORECASE)
 # "https://user:word@host", wherever it stands.
-_CREDENTIALS_IN_URL: Final = re.compile(r"(?<=://)[^/@\s]+@")
+_CREDENTIALS_IN_URL: Final = re.compile(r"(?<=://)[^/\s]+@")
 
 
 def is_secret(key: str) -> bool:
@@ -42,4 +43,7 @@ def _goes_on(line: str) -> bool:
 
 
 def _without_credentials(line: str) -> str:
-    return _CREDENTIALS_IN_URL.sub(f"{REDACTED}@", line)
+    """What follows a word that looks like that of a secret goes too, to the end of the line."""
+    line = _CREDENTIALS_IN_URL.sub(f"{REDACTED}@", line)
+    found = _SECRET_WITHIN.search(line)
+    return line if found is None else line[: found.end()] + REDACTED

@@ -26,6 +26,9 @@ from barnabas.cli.redaction import REDACTED, redacted_properties
         ("etcd.endpoints=https://root:hunter2@etcd:2379", f"etcd.endpoints=https://{REDACTED}@etcd:2379"),
         ("log.dirs=/a,\\\n/b", "log.dirs=/a,\\\n/b"),
         ("# the password is elsewhere", "# the password is elsewhere"),
+        ("#etcd.password=hunter2", f"#etcd.password={REDACTED}"),
+        ("#   user=root password=hunter2;", f"#   user=root password={REDACTED}"),
+        ("etcd.endpoints=https://root:hunter2@hunter2@etcd", f"etcd.endpoints=https://{REDACTED}@etcd"),
     ],
 )
 def test_secrets_are_left_out(line: str, told: str) -> None:
