@@ -70,6 +70,18 @@ REFUSED: dict[str, tuple[Values, str]] = {
         "gateway.config: listeners is set by the chart",
     ),
     "a key of each pod's": ({"logstore": {"config": {"node.id": 7}}}, "logstore.config: node.id is set by the chart"),
+    "a variable of the chart's": (
+        {"logstore": {"extraEnv": [{"name": "BARNABAS_NODE_ID", "value": "7"}]}},
+        "logstore.extraEnv: BARNABAS_NODE_ID is set by the chart",
+    ),
+    "a label that pods are found by": (
+        {"gateway": {"podLabels": {"app.kubernetes.io/component": "edge"}}},
+        "commonLabels, gateway.podLabels: app.kubernetes.io/component is set by the chart",
+    ),
+    "such a label for all": (
+        {"commonLabels": {"app.kubernetes.io/instance": "mine"}},
+        "app.kubernetes.io/instance is set by the chart",
+    ),
     "two lines in one value": (
         {"logstore": {"config": {"log.cleanup.policy": "delete\nnode.id=7"}}},
         "at '/logstore/config/log.cleanup.policy'",

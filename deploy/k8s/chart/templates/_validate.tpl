@@ -46,6 +46,19 @@
 {{- range $role := list "gateway" "logstore" "purgatory" "controller" -}}
 {{- $shared := include "barnabas.keys" $ | fromYaml -}}
 {{- $own := include (printf "barnabas.keys.%s" $role) $ | fromYaml -}}
+{{- $variables := list "POD_NAME" "POD_IP" -}}
+{{- range include (printf "barnabas.environment.%s" $role) $ | fromYamlArray -}}{{- $variables = append $variables .name -}}{{- end -}}
+{{- range (index $values $role).extraEnv -}}
+{{- if has .name $variables -}}
+{{- fail (printf "%s.extraEnv: %s is set by the chart" $role .name) -}}
+{{- end -}}
+{{- end -}}
+{{- $labels := include "barnabas.labels" (list (dict "Release" $.Release "Chart" $.Chart "Values" dict) $role) | fromYaml -}}
+{{- range $label := concat (keys $values.commonLabels) (keys (index $values $role).podLabels) | sortAlpha -}}
+{{- if hasKey $labels $label -}}
+{{- fail (printf "commonLabels, %s.podLabels: %s is set by the chart, and what pods are found by" $role $label) -}}
+{{- end -}}
+{{- end -}}
 {{- $perPod := list "gateway.id" "node.id" "broker.id" "pod.id" "controller.id" "advertised.listeners" "broker.rack" "log.dir" -}}
 {{- range $key, $value := (index $values $role).config -}}
 {{- if or (hasKey $shared $key) (hasKey $own $key) (has $key $perPod) -}}
