@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from barnabas.cluster.backup import Backup
 from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.keys import (
+    PARTITIONS_PER_CHUNK,
     BrokerConfigsRecord,
     ClusterRecord,
     ControllerEpochRecord,
@@ -42,8 +43,14 @@ class Remembered:
     problems: list[str] = field(default_factory=list)
 
     def partitions(self, topic_id: bytes) -> list[PartitionRecord]:
+        """By their numbers, as far as there are all: one chunk may be a problem."""
         chunks = self.chunks.get(topic_id, {})
-        return [partition for number in sorted(chunks) for partition in chunks[number].partitions]
+        partitions: list[PartitionRecord] = []
+        for number in sorted(chunks):
+            if len(partitions) != number * PARTITIONS_PER_CHUNK:
+                break
+            partitions += chunks[number].partitions
+        return partitions
 
     def node_ids(self) -> set[int]:
         """Logstores that were members, or have replicas."""

@@ -265,6 +265,12 @@ def test_a_topic_that_an_earlier_register_knows_was_deleted_before_the_back_up()
     assert (plan.topics, plan.losses) == ([], [])
 
 
+def test_partitions_behind_a_chunk_that_nobody_can_read_are_not_taken_for_others() -> None:
+    remembered = backed_up((topic_a(), [partition(0, 1, 2)]))
+    remembered.chunks[A] = {1: PartitionChunk(A, 1, (partition(2, 1, 0),))}
+    assert remembered.partitions(A) == []
+
+
 # --- without a back-up ---
 
 
