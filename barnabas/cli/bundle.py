@@ -21,7 +21,7 @@ from barnabas import __version__
 from barnabas.cli import host_facts
 from barnabas.cli.layout import HOST, ClusterDirectory
 from barnabas.cli.operating import plain
-from barnabas.cli.operations import OperationsClient
+from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.redaction import redacted_properties
 from protos.controller.v1 import operations_pb2 as pb
 
@@ -32,6 +32,7 @@ LOG_BYTES_MAX: Final = 1 << 20
 ANSWER_SECONDS_MAX: Final = 5.0
 PARTITIONS_MAX: Final = 10_000
 GROUPS_MAX: Final = 100
+GROUPS_SECONDS_MAX: Final = 15.0
 
 _LOCAL_ONLY: Final = "the cluster does not run here, or was not started by `barnabas up`"
 
@@ -157,10 +158,12 @@ def _descriptions(operations: OperationsClient, nodes: list[pb.Node]) -> Iterato
     def groups() -> object:
         listed = operations.ask(lambda stub: stub.ListGroups, pb.ListGroupsRequest(page_size=GROUPS_MAX))
         found = plain(listed)
-        found["described"] = [
-            plain(operations.ask(lambda stub: stub.DescribeGroup, pb.DescribeGroupRequest(group_id=each.group_id)))
-            for each in listed.groups
-        ]
+        until_s = time.monotonic() + GROUPS_SECONDS_MAX
+        described = found["described"] = []
+        for each in listed.groups:
+            if time.monotonic() > until_s:
+                break
+            described.append(_described_group(operations, each.group_id))
         return found
 
     yield "describe", cluster
@@ -186,6 +189,14 @@ def _descriptions(operations: OperationsClient, nodes: list[pb.Node]) -> Iterato
         lambda: plain(operations.ask(lambda stub: stub.ListReassignments, pb.ListReassignmentsRequest())),
     )
     yield "groups", groups
+
+
+def _described_group(operations: OperationsClient, group_id: str) -> dict[str, Any]:
+    """One whose coordinator is away does not take the others along."""
+    try:
+        return plain(operations.ask(lambda stub: stub.DescribeGroup, pb.DescribeGroupRequest(group_id=group_id)))
+    except OperationsError as error:
+        return {"group_id": group_id, "error": str(error)}
 
 
 def _described(describe: Callable[[], object]) -> bytes:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import tarfile
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner
 
 from barnabas.cli import bundle as bundles
 from barnabas.cli.__main__ import main
-from barnabas.cli.bundle import Bundle, gather_bundle
+from barnabas.cli.bundle import Bundle, _described_group, gather_bundle
 from barnabas.cli.layout import ClusterDirectory, new_layout
+from barnabas.cli.operations import OperationsClient, OperationsError
 from barnabas.cli.redaction import REDACTED, redacted_properties
 
 
@@ -77,3 +79,13 @@ def test_without_any_cluster_there_are_the_facts_of_the_host(tmp_path: Path) -> 
     bundle = gather_bundle(ClusterDirectory(tmp_path / "nowhere"), None)
     assert set(bundle.entries) == {"versions.json", "host.json"}
     assert "no --address is given" in bundle.missing["cluster"]
+
+
+class WithoutCoordinators(OperationsClient):
+    def ask(self, *_: object) -> NoReturn:
+        raise OperationsError("group 'g' has no coordinator")
+
+
+def test_a_group_that_nobody_tells_of_takes_no_other_along() -> None:
+    described = _described_group(WithoutCoordinators("127.0.0.1:1"), "g")
+    assert described == {"group_id": "g", "error": "group 'g' has no coordinator"}
