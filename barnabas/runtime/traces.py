@@ -74,9 +74,11 @@ def parse_traceparent(text: str) -> bytes:
     if len(parts) != 4 or len(parts[1]) != 32 or len(parts[2]) != 16 or parts[3] != "01":
         return b""
     try:
-        return bytes.fromhex(parts[1] + parts[2])
+        trace = bytes.fromhex(parts[1] + parts[2])
     except ValueError:
         return b""
+    # Spaces among the digits are no error to `fromhex`.
+    return trace if len(trace) == 24 else b""
 
 
 class TraceExporter:

@@ -20,7 +20,16 @@ def test_a_context_comes_back_from_its_header() -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["", "00", "00-1-2-01", f"00-{'z' * 32}-{'0' * 16}-01", f"00-{'0' * 32}-{'0' * 16}-00", "-" * 60]
+    "header",
+    [
+        "",
+        "00",
+        "00-1-2-01",
+        f"00-{'z' * 32}-{'0' * 16}-01",
+        f"00-{'00  ' * 8}-{'0' * 16}-01",
+        f"00-{'0' * 32}-{'0' * 16}-00",
+        "-" * 60,
+    ],
 )
 def test_what_is_no_header_of_a_traced_request_is_none(header: str) -> None:
     assert parse_traceparent(header) == b""
