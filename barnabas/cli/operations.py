@@ -87,6 +87,8 @@ class OperationsClient:
             try:
                 for response in self._stub(address).WatchEvents(pb.WatchEventsRequest(from_revision=from_revision)):
                     self._active = address
+                    # Whoever is asked next goes on from there.
+                    from_revision = response.revision
                     yield response
             except grpc.RpcError as error:
                 last = error
