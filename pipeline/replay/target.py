@@ -102,6 +102,7 @@ class Writer:
                 "bootstrap.servers": self.bootstrap_servers,
                 "enable.idempotence": True,
                 "enable.gapless.guarantee": True,
+                "log_level": 3,  # it warns of the line above at every start
                 "compression.type": "lz4",
                 "linger.ms": 20,
             }
