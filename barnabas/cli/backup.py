@@ -15,7 +15,7 @@ from barnabas.cli.layout import HOST, ClusterDirectory, LayoutError
 from barnabas.cli.recovery_etcd import StateError, ask_etcd
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, encode_backup
 from barnabas.cluster.cluster_version import VersionRecord, refusal
-from barnabas.cluster.keys import ClusterRecord, Keys, decode_record
+from barnabas.cluster.keys import ClusterRecord, Keys, UnreadableValue, decode_record
 from barnabas.ports.etcd import NO_LEASE, Snapshot
 from barnabas.runtime.clock import wall_ms
 
@@ -28,7 +28,12 @@ def save(directory: ClusterDirectory, file: str, etcd: EtcdOptions) -> None:
         raise StateError(f"{file} is there already: choose another name")
     endpoints = etcd.endpoints or (f"{HOST}:{directory.require_layout().etcd_client_port}",)
     snapshot = ask_etcd(etcd, endpoints, lambda client: client.get_prefix(etcd.prefix))
-    content = encode_backup(_backup_of(snapshot, Keys(etcd.prefix)))
+    try:
+        content = encode_backup(_backup_of(snapshot, Keys(etcd.prefix)))
+    except UnreadableValue as error:
+        raise StateError(
+            f"what is below {etcd.prefix} can't be read ({error}): use the version that wrote it"
+        ) from None
     if file == "-":
         sys.stdout.buffer.write(content)
         return

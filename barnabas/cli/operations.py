@@ -21,6 +21,12 @@ RequestT = TypeVar("RequestT", bound=Message, contravariant=True)
 AnswerT = TypeVar("AnswerT", bound=Message, covariant=True)
 
 
+# Requests that change nothing may be asked of anybody, as often as need be.
+_READING = ("Describe", "List")
+# What gRPC says where there was no connection to send by.
+_NEVER_SENT = ("failed to connect", "DNS resolution failed")
+
+
 class OperationsError(Exception):
     """The controller could not be reached, or refused; the message is one line for people."""
 
@@ -73,6 +79,11 @@ class OperationsClient:
             except grpc.RpcError as error:
                 if not self._is_elsewhere(error):
                     raise self._explained(error, address) from None
+                if _may_be_done(request, error):
+                    raise OperationsError(
+                        f"the controller at {address} was lost: look whether it is done, then ask again",
+                        error.code(),
+                    ) from None
                 last = error
                 continue
             self._active = address
@@ -108,7 +119,7 @@ class OperationsClient:
             yield self._active
 
     def _is_elsewhere(self, error: grpc.RpcError) -> bool:
-        """Another one is to be asked, as this one did nothing."""
+        """This one is not active, or not there: another one may be."""
         trailers = _trailers(error)
         named = trailers.get(_ACTIVE_IS_AT)
         if isinstance(named, str) and named:
@@ -137,3 +148,10 @@ class OperationsClient:
 
 def _trailers(error: grpc.RpcError) -> dict[str, str | bytes]:
     return {each[0]: each[1] for each in error.trailing_metadata() or ()}  # type: ignore[index] # the stubs are older
+
+
+def _may_be_done(request: object, error: grpc.RpcError) -> bool:
+    """It changes something, and the connection was lost when it may have been on its way."""
+    if type(request).__name__.startswith(_READING):
+        return False
+    return error.code() is grpc.StatusCode.UNAVAILABLE and not (error.details() or "").startswith(_NEVER_SENT)

@@ -17,7 +17,7 @@ from barnabas.cli.layout import HOST, ClusterDirectory
 from barnabas.cli.local_cluster import STOP_SECONDS_MAX, ClusterError, cluster_to_start, sole_command
 from barnabas.cli.services import Role
 from barnabas.cluster.cluster_version import FORMAT, READERS_MIN, VersionRecord, refusal
-from barnabas.cluster.keys import Keys, decode_record, encode_record
+from barnabas.cluster.keys import Keys, UnreadableValue, decode_record, encode_record
 from barnabas.ports.etcd import (
     NO_LEASE,
     AmbiguousResult,
@@ -128,7 +128,10 @@ def _check(keys: Keys, found: Snapshot, *, replace: bool) -> None:
         )
     kept = [each for each in found.key_values if each.key != keys.version]
     version = next((each for each in found.key_values if each.key == keys.version), None)
-    record = None if version is None else decode_record(keys, keys.version, version.value)
+    try:
+        record = None if version is None else decode_record(keys, keys.version, version.value)
+    except UnreadableValue as error:
+        raise StateError(f"{keys.version} can't be read ({error}): use the version that wrote it") from None
     assert record is None or isinstance(record, VersionRecord)
     if record is not None and not record.restoring and (reason := refusal(record, __version__)) is not None:
         raise StateError(reason)

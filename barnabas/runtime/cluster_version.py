@@ -17,8 +17,11 @@ class VersionRefused(Exception):  # noqa: N818  (an outcome that ends the proces
     """This version must leave the cluster alone."""
 
 
-async def check_cluster_version(etcd: EtcdClient, keys: Keys) -> None:
-    """Waits for etcd as long as it takes. Raises VersionRefused."""
+async def check_cluster_version(etcd: EtcdClient, keys: Keys) -> int:
+    """The mod revision of what was looked at, 0 where there is no such key: who acts by it has the Txn compare that.
+
+    Waits for etcd as long as it takes. Raises VersionRefused.
+    """
     while True:
         try:
             found = await etcd.get(keys.version)
@@ -26,7 +29,7 @@ async def check_cluster_version(etcd: EtcdClient, keys: Keys) -> None:
             await asyncio.sleep(_POLL_S)
             continue
         if found is None:
-            return
+            return 0
         try:
             record = decode_record(keys, found.key, found.value)
         except UnreadableValue as error:
@@ -35,4 +38,4 @@ async def check_cluster_version(etcd: EtcdClient, keys: Keys) -> None:
         reason = refusal(record, __version__)
         if reason is not None:
             raise VersionRefused(reason)
-        return
+        return found.mod_revision

@@ -162,7 +162,11 @@ class _Server(exposition.ThreadingWSGIServer):
             self.shutdown_request(request)
             return
         request.settimeout(_REQUEST_S_MAX)
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # No thread can be started now: this scrape is lost, and not its place.
+            self._free.release()
+            self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

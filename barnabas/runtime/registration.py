@@ -83,14 +83,14 @@ class Registration:
 
     async def start(self) -> int:
         """Register, waiting for etcd as long as it takes; returns the epoch. Raises IdentityTaken, VersionRefused."""
-        await check_cluster_version(self._etcd, self._keys)
         self._incarnation = self._new_incarnation()
         record = self._describe(self._incarnation)
         while True:
+            version_revision = await check_cluster_version(self._etcd, self._keys)
             try:
                 await self._make_room(record)
                 self.lease = await self._etcd.grant(self._ttl_ms)
-                epoch = await self._put(record, self.lease)
+                epoch = await self._put(record, self.lease, version_revision)
             except (AmbiguousResult, EtcdRefused, EtcdUnavailable):
                 # Whatever it was, the next round reads what is there.
                 await asyncio.sleep(_POLL_S)
@@ -138,10 +138,13 @@ class Registration:
         except (EtcdUnavailable, EtcdRefused):
             return  # Nobody to tell: the lease ends by itself.
 
-    async def _put(self, record: Record, lease: Lease) -> int | None:
-        """The epoch of the registration, or None where the key is there already."""
+    async def _put(self, record: Record, lease: Lease, version_revision: int) -> int | None:
+        """The epoch of the registration, or None where the key is there already, or the version has been written since
+        it was looked at: by a restore, say, which nobody may overtake.
+        """
         value = encode_registration(record)
-        txn = Txn((absent(self._key),), (Put(self._key, value, lease.lease_id),))
+        fence = (absent(self._key), modified_at(self._keys.version, version_revision))
+        txn = Txn(fence, (Put(self._key, value, lease.lease_id),))
         try:
             result = await self._etcd.txn(txn)
         except AmbiguousResult:

@@ -110,7 +110,9 @@ class TraceExporter:
         spans, self._waiting = [*self._waiting, *spans], []
         offset_ns = time_ns() - monotonic_ns()
         for span in spans:
-            self._processor.on_end(_readable(span, self._resource, offset_ns))
+            # A peer's ids are what it has sent; one of another length would cost the library the whole batch.
+            if len(span.trace_id) == 16 and len(span.span_id) == 8 and len(span.parent_id) in (0, 8):
+                self._processor.on_end(_readable(span, self._resource, offset_ns))
 
     def close(self) -> None:
         """Send what there is, for a moment."""

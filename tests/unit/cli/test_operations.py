@@ -47,3 +47,45 @@ def test_a_watch_goes_on_at_the_next_controller_where_the_last_one_ended() -> No
     assert [next(watch).revision for _ in range(4)] == [2, 3, 4, 5]
     with pytest.raises(OperationsError, match="can't be reached"):
         next(watch)
+
+
+class Asked:
+    """Its connections are lost, before or after a request has left."""
+
+    def __init__(self, details: str) -> None:
+        self.lost = Gone()
+        self.lost.details = lambda: details  # type: ignore[method-assign]
+        self.requests: list[object] = []
+
+    def _ask(self, request: object, timeout: float) -> object:
+        self.requests.append(request)
+        raise self.lost
+
+    CreateTopic = DescribeTopic = _ask
+
+
+class Asking(OperationsClient):
+    def __init__(self, details: str) -> None:
+        super().__init__("a:1,b:1")
+        self.controllers = {address: Asked(details) for address in self.addresses}
+
+    def _stub(self, address: str) -> OperationsStub:
+        return cast("OperationsStub", self.controllers[address])
+
+
+def test_what_may_have_been_done_is_not_asked_of_another_controller() -> None:
+    """A topic that the lost controller had made was told as one that exists already."""
+    client = Asking("recvmsg: Connection reset by peer")
+    with pytest.raises(OperationsError, match="look whether it is done"):
+        client.ask(lambda stub: stub.CreateTopic, pb.CreateTopicRequest(topic="t"))
+    assert client.controllers["b:1"].requests == []
+    with pytest.raises(OperationsError, match="can't be reached"):
+        client.ask(lambda stub: stub.DescribeTopic, pb.DescribeTopicRequest(topic="t"))
+    assert len(client.controllers["b:1"].requests) == 1
+
+
+def test_what_was_never_sent_is_asked_of_the_next_controller() -> None:
+    client = Asking("failed to connect to all addresses; last error: connection refused")
+    with pytest.raises(OperationsError, match="can't be reached"):
+        client.ask(lambda stub: stub.CreateTopic, pb.CreateTopicRequest(topic="t"))
+    assert len(client.controllers["b:1"].requests) == 1
