@@ -109,9 +109,10 @@ class OneQueue(Separate):
         loaded: Sequence[OpenedPartition],
         codecs: Codecs,
         make_member_id: MakeMemberId,
+        read_us: Callable[[], int],
     ) -> None:
         unbounded = replace(config, queued_requests_max=_UNLIMITED, queued_request_bytes_max=_UNLIMITED)
-        super().__init__(unbounded, directories, loaded, codecs, make_member_id)
+        super().__init__(unbounded, directories, loaded, codecs, make_member_id, read_us)
         self._places = config.queued_requests_max
         self._step_requests_max = config.step_requests_max
         self._door: deque[_Data | _Command] = deque()

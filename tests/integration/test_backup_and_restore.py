@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,6 +95,15 @@ def lose_etcd(cluster: RunningCluster) -> None:
     shutil.rmtree(cluster.directory.etcd_path)
 
 
+def await_registers(cluster: RunningCluster, topic: str) -> None:
+    """The logstores note some seconds after a change what topics there are."""
+    paths = [cluster.directory.logstore_path(logstore) / "topic-register" for logstore in range(LOGSTORES)]
+    deadline_ms = monotonic_ms() + 60_000
+    while not all(path.exists() and f'"{topic}"' in path.read_text() for path in paths):
+        assert monotonic_ms() < deadline_ms, f"{topic} is in no register"
+        time.sleep(0.2)
+
+
 def epochs(cluster: RunningCluster, topic: str) -> list[int]:
     lines = cluster.cli("topics", "describe", topic).stdout.splitlines()
     return [int(line.split()[2]) for line in lines[-PARTITIONS:]]
@@ -115,6 +125,7 @@ def test_everything_acknowledged_since_the_back_up_is_there_after_its_restore(
     running.up()
     create(running, "later", cleanup_policy="compact")
     produce(running, "later", range(90))
+    await_registers(running, "later")
     commit(running, "orders", 70)
     assert running.cli("topics", "delete", "forgotten").returncode == 0
     before = epochs(running, "orders")

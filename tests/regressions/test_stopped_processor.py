@@ -14,6 +14,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, UpdateMetadata
 from barnabas.runtime import processes
 from barnabas.runtime.config import build_config
+from barnabas.runtime.pod_metrics import PodMetrics
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint, processors
 from services.gateway.shell.config import GatewayProperties
@@ -38,7 +39,14 @@ class Gateway:
         self.applied: list[int] = []
         self.closed: list[str] = []
         self.processors = Processors(
-            properties, {}, {"PLAINTEXT": 9092}, self.image, self._ask, self.applied.append, self.closed.append
+            properties,
+            {},
+            {"PLAINTEXT": 9092},
+            self.image,
+            self._ask,
+            self.applied.append,
+            lambda _listener, address: self.closed.append(address),
+            PodMetrics("gateway", "gateway-0", []),
         )
         self._listening = socket.create_server((LOOPBACK, 0))
 
