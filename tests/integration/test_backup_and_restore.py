@@ -95,13 +95,17 @@ def lose_etcd(cluster: RunningCluster) -> None:
     shutil.rmtree(cluster.directory.etcd_path)
 
 
-def await_registers(cluster: RunningCluster, topic: str) -> None:
+def await_registers(cluster: RunningCluster, known: str, deleted: str) -> None:
     """The logstores note some seconds after a change what topics there are."""
     paths = [cluster.directory.logstore_path(logstore) / "topic-register" for logstore in range(LOGSTORES)]
     deadline_ms = monotonic_ms() + 60_000
-    while not all(path.exists() and f'"{topic}"' in path.read_text() for path in paths):
-        assert monotonic_ms() < deadline_ms, f"{topic} is in no register"
+    while not all(f'"{known}"' in text and f'"{deleted}"' not in text for text in map(_text_of, paths)):
+        assert monotonic_ms() < deadline_ms, f"the registers don't tell of {known} and {deleted} what is so"
         time.sleep(0.2)
+
+
+def _text_of(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def epochs(cluster: RunningCluster, topic: str) -> list[int]:
@@ -125,9 +129,9 @@ def test_everything_acknowledged_since_the_back_up_is_there_after_its_restore(
     running.up()
     create(running, "later", cleanup_policy="compact")
     produce(running, "later", range(90))
-    await_registers(running, "later")
     commit(running, "orders", 70)
     assert running.cli("topics", "delete", "forgotten").returncode == 0
+    await_registers(running, known="later", deleted="forgotten")
     before = epochs(running, "orders")
 
     refused = running.cli("restore", str(saved))
