@@ -41,7 +41,7 @@ class IsrChanges:
         self._moved = moved
         # With a pending change that is to be asked for; a dict for its order.
         self._to_ask: dict[Partition, None] = {}
-        self._asked: list[tuple[Partition, IsrChange]] = []
+        self._asked: list[tuple[Partition, IsrChange, int]] = []
         # Whose followers are looked at again, and when.
         self._to_look_at: dict[Partition, int] = {}
         self._retry_ms = 0
@@ -99,10 +99,11 @@ class IsrChanges:
         for partition in asking:
             is_here = self._replicas.by_key.get(partition.key) is partition and partition.leading
             if is_here and partition.isr.pending is not None:
-                self._asked.append((partition, self._change(partition, partition.isr.pending.members)))
+                change = self._change(partition, partition.isr.pending.members)
+                self._asked.append((partition, change, len(partition.isr.committed)))
         if not self._asked:
             return None
-        changes = [change for _, change in self._asked]
+        changes = [change for _, change, _ in self._asked]
         return AlterPartitionRequest(self._replicas.node_id, self._replicas.broker_epoch, changes)
 
     def _change(self, partition: Partition, members: tuple[int, ...]) -> IsrChange:
@@ -130,9 +131,13 @@ class IsrChanges:
         if not results:
             self.failures += len(asked)
             self._retry_ms = now_ms + RETRY_MS
-            self._to_ask = dict.fromkeys([partition for partition, _ in asked]) | self._to_ask
+            self._to_ask = dict.fromkeys([partition for partition, _, _ in asked]) | self._to_ask
             return
-        for (partition, change), result in zip(asked, results, strict=True):
+        for (partition, change, members_before), result in zip(asked, results, strict=True):
+            if not result.error_code and result.leader_epoch == change.leader_epoch:
+                # The controller's command may have brought the change before this answer: it counts all the same.
+                self.shrinks += len(result.in_sync_replicas) < members_before
+                self.expands += len(result.in_sync_replicas) > members_before
             if self._replicas.by_key.get(partition.key) is partition and partition.leader_epoch == change.leader_epoch:
                 self._decided(partition, change, result, now_ms)
 
@@ -150,8 +155,6 @@ class IsrChanges:
         elif result.leader_epoch != partition.leader_epoch:
             self._ask_again(partition, now_ms)  # Another leader is elected; until we hear of that nothing is decided.
         elif result.partition_epoch > partition.partition_epoch:
-            self.shrinks += len(result.in_sync_replicas) < len(partition.isr.committed)
-            self.expands += len(result.in_sync_replicas) > len(partition.isr.committed)
             partition.commit_isr(result.partition_epoch, result.in_sync_replicas)
             partition.advance_high_watermark(self._lag_ms_max, now_ms)
             self._moved(partition)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from barnabas.cluster.administration import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsResponse
 from barnabas.cluster.messages import (
     AlterPartitionRequest,
@@ -9,6 +11,7 @@ from barnabas.cluster.messages import (
     IsrChangeResult,
     IsrMember,
 )
+from barnabas.metrics.replica_families import ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.replication.isr_changes import REVERTED_RETRY_MS
 from tests.unit.logstore.replication.support import (
@@ -215,6 +218,21 @@ def test_the_controllers_word_comes_by_whichever_way_is_first() -> None:
     assert partition_of(host).isr.committed == (1, 2, 3)
     host.core.on_alter_partition(None)
     assert asked(host) is None
+
+
+@pytest.mark.parametrize("command_first", [True, False])
+def test_an_isr_that_has_grown_is_counted_once_by_whichever_way_that_comes_first(command_first: bool) -> None:
+    """Where the command overtook the answer nothing was counted."""
+    host = leading_host([1, 2])
+    FollowerByHand(host, 3).ask(at(0))
+    assert asked(host) is not None
+    command = topic(0, 1, replicas=REPLICAS, in_sync_replicas=REPLICAS, configs={"min.insync.replicas": "2"})
+    if command_first:
+        host.lead(command)
+    host.core.on_alter_partition(committed(1, 1, 2, 3))
+    host.lead(command)
+    counted = {sample.family: sample.value for sample in host.core.measures.samples()}
+    assert (counted[ISR_EXPANDS], counted[ISR_SHRINKS]) == (1, 0)
 
 
 def test_an_answer_of_an_old_epoch_is_no_answer() -> None:
