@@ -1,9 +1,9 @@
 """What is measured of requests: counts of all of them, times of some.
 
-A request costs this processor some ten microseconds, and to time one takes a few. So a request is timed when no other
-of its API and version is being timed, which is every request while clients wait for each answer, and 1 in
-`TIMED_EVERY` besides. Whether it is timed is decided before it is known how long it will take, so what is timed is like
-the rest. Of N requests that are under way at a time about 1 in N is timed, at least 1 in `TIMED_EVERY`.
+A request costs this processor some ten microseconds, and to time one takes a few. So a request of an API and version is
+timed when the last one that was timed is answered and few others have come meanwhile, which is every request while
+clients wait for each answer; else 1 in `TIMED_EVERY`. Whether it is timed is decided before it is known how long it
+will take, so what is timed is like the rest.
 
 A request that is traced is timed, too: every `traces_sample_every`-th of its API and version.
 
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
     from services.gateway.core.slots import Slot
 
-TIMED_EVERY: Final = 64
+TIMED_EVERY: Final = 256
+OVERTAKEN_BY_MAX: Final = 4
+"""Requests that have come since a timed one began: more of them, and the next to be timed is `TIMED_EVERY` away."""
 
 _TIMES_OF_HOPS: Final = (
     (families.REQUEST_QUEUE_TIME_MS, Hop.REQUEST_QUEUE),
@@ -190,7 +192,8 @@ class RequestMetrics:
         kind = timing.kind
         timing.slot.timing = None
         kind.timed -= 1
-        if kind.timed == 0:
+        overtaken_by = kind.requests + TIMED_EVERY - kind.time_at
+        if kind.timed == 0 and overtaken_by <= OVERTAKEN_BY_MAX:
             kind.time_at = 0
 
     def cancelled(self, connection: Connection) -> None:

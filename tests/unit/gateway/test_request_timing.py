@@ -248,10 +248,14 @@ def test_while_each_request_waits_for_its_answer_all_are_timed() -> None:
 def test_of_many_under_way_one_and_a_small_part_of_the_others_is_timed() -> None:
     world = World()
     world.client()
-    assert len(timed_of(world, 4 * TIMED_EVERY)) == 4
+    assert len(timed_of(world, TIMED_EVERY + 10)) == 2
     while world.logstore.appends:
         world.logstore.append_result(committed=True)
-    assert len(timed_of(world, 1)) == 5
+    # Both were overtaken by many: it goes on with one in so many, however quickly they are answered.
+    assert len(timed_of(world, TIMED_EVERY - 10)) == 2
+    while world.logstore.appends:
+        world.logstore.append_result(committed=True)
+    assert len(timed_of(world, 1)) == 3
 
 
 def test_nothing_is_timed_where_metrics_are_off() -> None:
