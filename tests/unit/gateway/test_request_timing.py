@@ -248,14 +248,22 @@ def test_while_each_request_waits_for_its_answer_all_are_timed() -> None:
 def test_of_many_under_way_one_and_a_small_part_of_the_others_is_timed() -> None:
     world = World()
     world.client()
-    assert len(timed_of(world, TIMED_EVERY + 10)) == 2
+    assert len(timed_of(world, 2 * TIMED_EVERY)) == 2
     while world.logstore.appends:
         world.logstore.append_result(committed=True)
-    # Both were overtaken by many: it goes on with one in so many, however quickly they are answered.
-    assert len(timed_of(world, TIMED_EVERY - 10)) == 2
+    # Both were overtaken by many: the next one is due when so many have come since the second, and then it is alone.
+    for timed in (3, 4):
+        assert len(timed_of(world, 1)) == timed
+        world.logstore.append_result(committed=True)
+
+
+def test_what_was_overtaken_by_many_is_not_followed_by_another_at_once() -> None:
+    world = World()
+    world.client()
+    assert len(timed_of(world, 10)) == 1
     while world.logstore.appends:
         world.logstore.append_result(committed=True)
-    assert len(timed_of(world, 1)) == 3
+    assert len(timed_of(world, 10)) == 1
 
 
 def test_nothing_is_timed_where_metrics_are_off() -> None:
