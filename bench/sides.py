@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +94,7 @@ def _of_checkout(service: Service, checkout: Path) -> Service:
     if service.role is Role.ETCD:
         return service
     properties = {key: value for key, value in service.properties.items() if key != "metrics.listeners"}
-    argv = ["env", f"PYTHONPATH={checkout.resolve()}", "PYTHONSAFEPATH=1", *service.argv]
+    argv = [shutil.which("env") or "env", f"PYTHONPATH={checkout.resolve()}", "PYTHONSAFEPATH=1", *service.argv]
     return replace(service, properties=properties, argv=argv)
 
 
