@@ -23,7 +23,7 @@ STEPS ?=
 BASE ?= python:3.12-slim
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer image chart manifests k8s-e2e ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image chart manifests k8s-e2e ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -148,9 +148,10 @@ bench-groups: setup etcd peer ## Rebalances, heartbeats, commits, beside Apache 
 pipeline: ## Set up Spark and what turns topics into tables, in .venv-pipeline (needs Java 17)
 	@scripts/setup pipeline
 
-pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clusters; with Maven, Spark's own connector too
+pipeline-test: pipeline etcd ## The pipeline on a local Spark, against real clusters; with Maven, Spark's connector and a registry too
 	@echo "== pipeline tests"
-	@if command -v mvn >/dev/null; then scripts/spark-kafka; else echo "no Maven here: Spark's own connector is left out"; fi
+	@if command -v mvn >/dev/null; then scripts/spark-kafka && scripts/registry; \
+	else echo "no Maven here: Spark's own connector and a real schema registry are left out"; fi
 	@.venv-pipeline/bin/python -m pytest -q tests/unit/pipeline tests/pipeline
 
 tables: pipeline ## A topic into a table, exactly once, until Ctrl-C: TOPIC=orders, INTO=iceberg, delta or parquet
@@ -173,6 +174,9 @@ slow-hop: setup etcd ## One of three logstores made slow under load: the metrics
 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
 	@scripts/peer
+
+registry: ## Get a real schema registry (Apicurio, by Maven) for the pipeline's tests
+	@scripts/registry
 
 image: ## Build a container image per role: IMAGE=barnabas BASE=python:3.12-slim EXTRAS=traces
 	@for role in gateway logstore purgatory controller; do \
