@@ -37,6 +37,8 @@ class Load:
         self.retried: Counter[str] = Counter()
         self.last_acknowledged_s = time.monotonic()
         self.longest_silence_s = 0.0
+        self.longest_silence_began = 0.0
+        """Seconds of the epoch."""
 
     def config(self, **more: Any) -> dict[str, Any]:
         return {"bootstrap.servers": self.bootstrap, "error_cb": self.on_retried, **more}
@@ -57,7 +59,9 @@ class Load:
                     self.errors.append(f"produce: {error}")
                     return
                 now_s = time.monotonic()
-                self.longest_silence_s = max(self.longest_silence_s, now_s - self.last_acknowledged_s)
+                silence_s = now_s - self.last_acknowledged_s
+                if silence_s > self.longest_silence_s:
+                    self.longest_silence_s, self.longest_silence_began = silence_s, time.time() - silence_s
                 self.last_acknowledged_s = now_s
                 value = message.value()
                 assert isinstance(value, bytes)
@@ -157,6 +161,7 @@ class Load:
             "errors": self.errors,
             "retried": dict(self.retried),
             "longest_silence_s": round(self.longest_silence_s, 1),
+            "longest_silence_began": self.longest_silence_began,
         }
 
 

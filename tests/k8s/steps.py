@@ -58,8 +58,10 @@ def outside(trial: Trial) -> list[str]:
 def roll(trial: Trial) -> list[str]:
     """Every pod is replaced, role by role, under load."""
     lines = []
+    begun: dict[float, str] = {}
     with trial.load("rolled") as reports:
         for role, kind in ROLLED.items():
+            begun[time.time()] = role
             before = {name: pod["metadata"]["uid"] for name, pod in trial.pods(role).items()}
             started_s = time.monotonic()
             with trial.watched(role) as samples:
@@ -71,13 +73,16 @@ def roll(trial: Trial) -> list[str]:
             assert fewest >= len(before) - (kind == "statefulset"), f"{fewest} of {len(before)} {role} pods were ready"
             seconds = time.monotonic() - started_s
             lines.append(f"{role}: {len(before)} pods in {seconds:.0f} s, never fewer than {fewest} ready")
-    return [*lines, clean(reports)]
+    told = clean(reports)
+    silence_began = reports[0].told["longest_silence_began"]
+    replaced = [role for role_began, role in begun.items() if role_began <= silence_began]
+    return [*lines, f"{told} (when the {replaced[-1]} was replaced)" if replaced else told]
 
 
 def failed_upgrade(trial: Trial) -> list[str]:
     """An image that doesn't exist, under --atomic: rolled back, and nobody has to help."""
     with trial.load("misled") as reports:
-        refusal = trial.refused_upgrade("--atomic", "--timeout", "45s", **{"image.tag": "there-is-none"})
+        refusal = trial.refused_upgrade("--atomic", "--timeout", "90s", **{"image.tag": "there-is-none"})
         assert "rolled back" in refusal, refusal
         seconds = trial.wait_ready()
         tags = {pod["spec"]["containers"][0]["image"].rpartition(":")[2] for pod in trial.pods("logstore").values()}
