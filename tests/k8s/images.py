@@ -35,10 +35,10 @@ def build(cluster: Cluster, tag: str) -> dict[str, str]:
             cluster.run(
                 "docker", "build", "--quiet", "--network", "none", "--file", recipe, *options, "--tag", image, directory
             )
-            _load(cluster, image)
+            load(cluster, image)
     _build_etcd(cluster)
-    base = _megabytes(cluster, BASE)
-    return {role: f"{_megabytes(cluster, f'{cluster.registry}/barnabas-{role}:{tag}') - base:.0f} MB" for role in ROLES}
+    base = megabytes(cluster, BASE)
+    return {role: f"{megabytes(cluster, f'{cluster.registry}/barnabas-{role}:{tag}') - base:.0f} MB" for role in ROLES}
 
 
 def _fetch_wheels(directory: Path) -> None:
@@ -47,11 +47,11 @@ def _fetch_wheels(directory: Path) -> None:
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *extras["gateway"], *extras["logstore"], "hatchling"]
     options = ["--quiet", "--only-binary", ":all:", "--python-version", "3.11", "--constraint", "constraints.txt"]
-    command = [_python_with_pip(), "-m", "pip", "download", *options, "--dest", str(directory), *needed]
+    command = [python_with_pip(), "-m", "pip", "download", *options, "--dest", str(directory), *needed]
     subprocess.run(command, check=True, cwd=ROOT)
 
 
-def _python_with_pip() -> str:
+def python_with_pip() -> str:
     """A venv that uv has made is without."""
     for python in (sys.executable, "python3"):
         if subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode == 0:
@@ -67,13 +67,13 @@ def _build_etcd(cluster: Cluster) -> None:
         recipe = "FROM scratch\nCOPY etcd /usr/local/bin/etcd\nENV PATH=/usr/local/bin\n"
         Path(directory, "Dockerfile").write_text(recipe)
         cluster.run("docker", "build", "--quiet", "--network", "none", "--tag", image, directory)
-    _load(cluster, image)
+    load(cluster, image)
 
 
-def _load(cluster: Cluster, image: str) -> None:
+def load(cluster: Cluster, image: str) -> None:
     assert cluster.node_tool is not None
     subprocess.run([cluster.node_tool, "load", image], check=True, capture_output=True)
 
 
-def _megabytes(cluster: Cluster, image: str) -> float:
+def megabytes(cluster: Cluster, image: str) -> float:
     return int(cluster.run("docker", "image", "inspect", "--format", "{{.Size}}", image)) / 1e6
