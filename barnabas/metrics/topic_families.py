@@ -19,9 +19,9 @@ def _counter(name: str, help_text: str) -> Family:
 
 
 BYTES_IN = _counter("bytesinpersec", "Bytes of records that producers have added")
-MESSAGES_IN = _counter("messagesinpersec", "Records that producers have added")
+MESSAGES_IN = _counter("messagesinpersec", "Records added where the partition is led")
 BYTES_OUT = _counter("bytesoutpersec", "Bytes of records that consumers were given")
-PRODUCE_REQUESTS = _counter("totalproducerequestspersec", "Appends asked for")
+PRODUCE_REQUESTS = _counter("totalproducerequestspersec", "Appends answered")
 FAILED_PRODUCE_REQUESTS = _counter("failedproducerequestspersec", "Appends refused")
 FETCH_REQUESTS = _counter("totalfetchrequestspersec", "Reads asked for")
 FAILED_FETCH_REQUESTS = _counter("failedfetchrequestspersec", "Reads refused")

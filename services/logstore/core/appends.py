@@ -52,11 +52,9 @@ class Appends:
         """Give one batch its place, or refuse it, or have it opened first."""
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
         if partition is None:
-            self._replicas.meters.absent.produce_requests += 1
             stream.requests_handled += 1
             self._refuse(stream, append, self._replicas.error_of_absent(append.topic_id, append.partition))
             return
-        partition.meter.produce_requests += 1
         error = partition.check_append(append.leader_epoch, append.acks)
         if error or append.acks not in _ACKS:
             stream.requests_handled += 1
@@ -103,12 +101,10 @@ class Appends:
         result.leader_epoch = append.leader_epoch
         result.required_offset = outcome.required_offset
         if outcome.is_written:
+            partition.meter.produce_requests += 1
             self._succeed(pending)
         else:
             partition.pending.append(pending)
-            meter = partition.meter
-            meter.bytes_in += pending.byte_count
-            meter.messages_in += outcome.required_offset - outcome.base_offset
             self._to_write[log] = None
 
     def has_writes(self, log: PartitionLog) -> None:
@@ -124,7 +120,10 @@ class Appends:
         self._to_write.clear()
 
     def on_written(self, effect: WriteEffect) -> None:
-        """A write is done: its appends succeed, the high watermark follows, and what has gathered meanwhile is next."""
+        """A write is done: its appends succeed, the high watermark follows, and what has gathered meanwhile is next.
+
+        What topics take in is counted here, write by write: there are many appends in one.
+        """
         log = effect.log
         old_log_end_offset = log.log_end_offset
         done = cast("list[PendingAppend]", log.on_written(effect))
@@ -134,9 +133,17 @@ class Appends:
             return  # Taken away meanwhile: everything has been answered then.
         self._housekeeping.on_written(effect)
         self._wrote(partition, old_log_end_offset)
+        failed = 0
         for pending in done:
-            if not pending.answered:
+            if pending.answered:
+                failed += 1  # Counted then.
+            else:
                 self._succeed(pending)
+        meter = partition.meter
+        meter.produce_requests += len(done) - failed
+        if partition.leading:
+            meter.bytes_in += effect.byte_count
+            meter.messages_in += log.log_end_offset - old_log_end_offset
         waiting = partition.pending
         while waiting and waiting[0].answered:
             waiting.popleft()
@@ -155,7 +162,7 @@ class Appends:
 
     def _refuse(self, stream: ExchangeStream, append: Append, error: ErrorCode, refusal: Refusal | None = None) -> None:
         result = AppendResult(append.request_id, error)
-        self._replicas.meter_of(append.topic_id, append.partition).failed_produce_requests += 1
+        self._replicas.meter_of(append.topic_id, append.partition).produce_failed()
         if refusal is not None:
             result.error_message, result.record_errors = refusal.message, refusal.record_errors
         if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -194,7 +201,7 @@ class Appends:
                 continue
             pending.answered = True
             partition = pending.partition
-            partition.meter.failed_produce_requests += 1
+            partition.meter.produce_failed()
             result = AppendResult(pending.result.request_id, error)
             if error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 newest = self._replicas.newest_leader(partition.topic_id, partition.partition)

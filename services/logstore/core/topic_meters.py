@@ -26,7 +26,7 @@ _COUNTS: Final = (
 
 
 class TopicMeter:
-    """Requests are counted by partition, as in Kafka: one that names five counts five times."""
+    """Requests are counted by partition, as in Kafka: one that names five counts five times; once they are answered."""
 
     __slots__ = (*_COUNTS, "label")
 
@@ -41,6 +41,11 @@ class TopicMeter:
         self.produce_requests = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
+
+    def produce_failed(self) -> None:
+        """An append was refused. Those that succeed are counted by the write."""
+        self.produce_requests += 1
+        self.failed_produce_requests += 1
 
     def add(self, other: TopicMeter) -> None:
         for name in _COUNTS:
