@@ -24,10 +24,16 @@ class EndOffsetsRequest:
 
 
 @dataclass(slots=True, frozen=True)
+class LatestOffset:
+    offset: int
+
+
+@dataclass(slots=True, frozen=True)
 class EndOffsetAnswer:
     error_code: int
     leader_epoch: int = -1
     end_offset: int = -1
+    latest: LatestOffset | None = None
 
 
 @dataclass(slots=True, frozen=True)

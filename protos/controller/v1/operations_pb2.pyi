@@ -915,7 +915,9 @@ class GroupOffset(_message.Message):
     committed_leader_epoch: _builtins.int
     metadata: _builtins.str
     log_end_offset: _builtins.int
-    """-1: not known."""
+    """Up to where it can be read, which is the leader's high watermark: what Kafka's tools call by this name, and ask
+    ListOffsets for. -1: not known.
+    """
     lag: _builtins.int
     """-1: not known, as one of the two is not. Never below 0."""
     member_id: _builtins.str

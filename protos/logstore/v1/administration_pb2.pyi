@@ -100,24 +100,51 @@ class EndOffsetAnswer(_message.Message):
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     LEADER_EPOCH_FIELD_NUMBER: _builtins.int
     END_OFFSET_FIELD_NUMBER: _builtins.int
+    LATEST_FIELD_NUMBER: _builtins.int
     error_code: _builtins.int
     leader_epoch: _builtins.int
     """The largest epoch at or below the one asked for; -1 with end offset -1: unknown."""
     end_offset: _builtins.int
+    @_builtins.property
+    def latest(self) -> Global___LatestOffset:
+        """Absent: the leader does not know it yet, as after an election, or is of a version that does not tell it."""
+
     def __init__(
         self,
         *,
         error_code: _builtins.int = ...,
         leader_epoch: _builtins.int = ...,
         end_offset: _builtins.int = ...,
+        latest: Global___LatestOffset | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["latest", b"latest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "error_code", b"error_code", "leader_epoch", b"leader_epoch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_offset", b"end_offset", "error_code", b"error_code", "latest", b"latest", "leader_epoch", b"leader_epoch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___EndOffsetAnswer: _TypeAlias = EndOffsetAnswer  # noqa: Y015
+
+@_typing.final
+class LatestOffset(_message.Message):
+    """What ListOffsets calls latest, for who reads uncommitted: the high watermark."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OFFSET_FIELD_NUMBER: _builtins.int
+    offset: _builtins.int
+    def __init__(
+        self,
+        *,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LatestOffset: _TypeAlias = LatestOffset  # noqa: Y015
 
 @_typing.final
 class DeleteRecordsRequest(_message.Message):

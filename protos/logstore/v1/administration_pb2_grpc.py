@@ -70,7 +70,7 @@ class AdministrationServicer:
     """Missing associated documentation comment in .proto file."""
 
     def EndOffsets(self, request, context):
-        """OffsetForLeaderEpoch (KIP-101, KIP-320).
+        """OffsetForLeaderEpoch (KIP-101, KIP-320); and the latest offset that can be read, for the lag of groups.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

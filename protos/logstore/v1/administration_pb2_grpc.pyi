@@ -37,7 +37,7 @@ class AdministrationStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdministrationAsyncStub: ...
     EndOffsets: _grpc.UnaryUnaryMultiCallable[_administration_pb2.EndOffsetsRequest, _administration_pb2.EndOffsetsResponse]
-    """OffsetForLeaderEpoch (KIP-101, KIP-320)."""
+    """OffsetForLeaderEpoch (KIP-101, KIP-320); and the latest offset that can be read, for the lag of groups."""
     DeleteRecords: _grpc.UnaryUnaryMultiCallable[_administration_pb2.DeleteRecordsRequest, _administration_pb2.DeleteRecordsResponse]
     """Answered when every in-sync replica has moved its log start."""
     DescribeProducers: _grpc.UnaryUnaryMultiCallable[_administration_pb2.DescribeProducersRequest, _administration_pb2.DescribeProducersResponse]
@@ -53,7 +53,7 @@ class AdministrationStub:
 class AdministrationAsyncStub(AdministrationStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     EndOffsets: _aio.UnaryUnaryMultiCallable[_administration_pb2.EndOffsetsRequest, _administration_pb2.EndOffsetsResponse]  # type: ignore[assignment]
-    """OffsetForLeaderEpoch (KIP-101, KIP-320)."""
+    """OffsetForLeaderEpoch (KIP-101, KIP-320); and the latest offset that can be read, for the lag of groups."""
     DeleteRecords: _aio.UnaryUnaryMultiCallable[_administration_pb2.DeleteRecordsRequest, _administration_pb2.DeleteRecordsResponse]  # type: ignore[assignment]
     """Answered when every in-sync replica has moved its log start."""
     DescribeProducers: _aio.UnaryUnaryMultiCallable[_administration_pb2.DescribeProducersRequest, _administration_pb2.DescribeProducersResponse]  # type: ignore[assignment]
@@ -72,7 +72,7 @@ class AdministrationServicer(metaclass=_abc_1.ABCMeta):
         request: _administration_pb2.EndOffsetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_administration_pb2.EndOffsetsResponse, _abc.Awaitable[_administration_pb2.EndOffsetsResponse]]:
-        """OffsetForLeaderEpoch (KIP-101, KIP-320)."""
+        """OffsetForLeaderEpoch (KIP-101, KIP-320); and the latest offset that can be read, for the lag of groups."""
 
     @_abc_1.abstractmethod
     def DeleteRecords(

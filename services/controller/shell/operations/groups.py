@@ -98,7 +98,7 @@ class Groups:
             raise unavailable(f"the coordinator refuses: {ErrorCode(group.error_code).name}; ask again")
         members, owners = _members(group)
         offsets, unanswered = _offsets(fetched, owners)
-        unanswered += await self._find_log_ends(offsets, call)
+        unanswered += await self._find_latest_offsets(offsets, call)
         return pb.DescribeGroupResponse(
             group_id=group_id,
             state=group.group_state,
@@ -122,7 +122,7 @@ class Groups:
             raise unavailable(f"group '{group_id}' has no coordinator: {OFFSETS_TOPIC}-{number} has no leader")
         return partition.leader, number
 
-    async def _find_log_ends(self, offsets: Mapping[Partition, pb.GroupOffset], call: Call) -> list[str]:
+    async def _find_latest_offsets(self, offsets: Mapping[Partition, pb.GroupOffset], call: Call) -> list[str]:
         """Fill them in, and the lags with them; a line for each logstore that does not say, and for what it refuses."""
         by_leader: dict[int, list[Partition]] = {}
         queries: dict[int, list[administration_pb2.EndOffsetQuery]] = {}
@@ -136,7 +136,7 @@ class Groups:
                 unanswered.append(f"{name}-{number} has no leader")
             else:
                 by_leader.setdefault(partition.leader, []).append((name, number))
-                # Where its own epoch ends, a leader says, is where its log ends.
+                # The same answer says how far it can be read, whatever the epoch.
                 query = administration_pb2.EndOffsetQuery(
                     topic_id=topic.topic_id,
                     partition=number,
@@ -158,14 +158,15 @@ class Groups:
         )
         for leader, response in answered.items():
             for (name, number), answer in zip(by_leader[leader], response.partitions, strict=True):
-                if answer.error_code or answer.end_offset < 0:
+                if answer.error_code or not answer.HasField("latest"):
                     why = ErrorCode(answer.error_code).name if answer.error_code else "it is not known yet"
-                    unanswered.append(f"logstore {leader} does not say where {name}-{number} ends: {why}")
+                    unanswered.append(f"logstore {leader} does not say how far {name}-{number} can be read: {why}")
                     continue
                 offset = offsets[name, number]
-                offset.log_end_offset = answer.end_offset
+                # What follows the high watermark nobody can read: it is no lag, and Kafka's tools don't count it.
+                offset.log_end_offset = answer.latest.offset
                 if offset.committed_offset >= 0:
-                    offset.lag = max(0, answer.end_offset - offset.committed_offset)
+                    offset.lag = max(0, answer.latest.offset - offset.committed_offset)
         return silent + unanswered
 
 

@@ -1,4 +1,5 @@
-"""Where a leader epoch ends (KIP-101, KIP-320): how a consumer finds out that what it has read was truncated.
+"""Where a leader epoch ends (KIP-101, KIP-320): how a consumer finds out that what it has read was truncated. And how
+far it can be read at present, for those who tell how far groups lag.
 
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
 KAFKA_STORAGE_ERROR.
@@ -8,7 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from barnabas.cluster.administration import EndOffsetAnswer, EndOffsetQuery, EndOffsetsRequest, EndOffsetsResponse
+from barnabas.cluster.administration import (
+    EndOffsetAnswer,
+    EndOffsetQuery,
+    EndOffsetsRequest,
+    EndOffsetsResponse,
+    LatestOffset,
+)
 from services.logstore.core.administration.work import Pause, Work
 from services.logstore.core.replicas import Replicas
 
@@ -35,4 +42,5 @@ class EndOffsets:
         if error:
             return EndOffsetAnswer(error)
         log = partition.log
-        return EndOffsetAnswer(error, *log.leader_epochs.end_offset_of(query.leader_epoch, log.log_end_offset))
+        latest = LatestOffset(partition.high_watermark) if partition.knows_latest_offset() else None
+        return EndOffsetAnswer(error, *log.leader_epochs.end_offset_of(query.leader_epoch, log.log_end_offset), latest)

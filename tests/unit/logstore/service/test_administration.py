@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from barnabas.cluster.administration import (
@@ -14,6 +16,7 @@ from barnabas.cluster.administration import (
     EndOffsetQuery,
     EndOffsetsRequest,
     EndOffsetsResponse,
+    LatestOffset,
     TopicIdPartition,
 )
 from barnabas.cluster.messages import LeaderAndIsr
@@ -22,7 +25,7 @@ from barnabas.wire.record_batch import Record, build_batch
 from services.logstore.core.administration.dispatch import CALLS_MAX, PIECES_PER_STEP
 from services.logstore.core.administration.end_offsets import QUERIES_PER_PIECE
 from services.logstore.core.storage.leader_epochs import LeaderEpochs
-from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, WALL_MS, Host, append_results, batch, topic
+from tests.unit.logstore.service.support import EXCHANGE, NODE_ID, TOPIC_ID, WALL_MS, Host, append_results, batch, topic
 
 
 @pytest.fixture
@@ -41,11 +44,16 @@ def ask(host: Host, request: AdministrationRequest, call_id: int = 1) -> Adminis
     return response
 
 
-def end_offset(host: Host, leader_epoch: int, *, current: int = -1, partition: int = 0) -> EndOffsetAnswer:
+def answered(host: Host, leader_epoch: int, *, current: int = -1, partition: int = 0) -> EndOffsetAnswer:
     response = ask(host, EndOffsetsRequest([EndOffsetQuery(TOPIC_ID, partition, current, leader_epoch)]))
     assert isinstance(response, EndOffsetsResponse)
     (answer,) = response.partitions
     return answer
+
+
+def end_offset(host: Host, leader_epoch: int, *, current: int = -1, partition: int = 0) -> EndOffsetAnswer:
+    """Without how far it can be read."""
+    return replace(answered(host, leader_epoch, current=current, partition=partition), latest=None)
 
 
 def producers(host: Host, *, partition: int = 0) -> list[ActiveProducer] | int:
@@ -68,6 +76,22 @@ def test_an_epoch_ends_where_the_next_begins_and_the_latest_at_the_log_end(host:
 def test_an_epoch_after_all_and_none_at_all_are_unknown(host: Host, leader_epoch: int) -> None:
     host.append()
     assert end_offset(host, leader_epoch) == EndOffsetAnswer(0, -1, -1)
+
+
+def test_how_far_it_can_be_read_is_the_high_watermark() -> None:
+    """Two in sync: what the other one has not fetched is at the log's end, and nobody can read it."""
+    host = Host()
+    host.greet(EXCHANGE)
+    host.lead(topic(0, replicas=[NODE_ID, 2], in_sync_replicas=[NODE_ID, 2]))
+    host.append()
+    assert answered(host, 0) == EndOffsetAnswer(0, 0, 1, LatestOffset(0))
+
+
+def test_a_leader_that_has_not_heard_of_its_followers_does_not_know_how_far_it_can_be_read(host: Host) -> None:
+    host.lead(topic(0, 1, replicas=[NODE_ID, 2], in_sync_replicas=[NODE_ID, 2]))
+    host.append()
+    host.lead(topic(1, 2, replicas=[NODE_ID, 2], in_sync_replicas=[NODE_ID, 2]))
+    assert answered(host, 1) == EndOffsetAnswer(0, 1, 1)
 
 
 def test_an_epoch_before_all_that_are_known_ends_where_the_first_begins() -> None:
