@@ -24,7 +24,13 @@ from pipeline.core.tables_job import tables_job
 @click.option("--value", type=click.Choice(["raw", "json", "avro", "protobuf"]), help="What values are.  [raw]")
 @click.option("--column", metavar="NAME=TYPE", multiple=True, help="A column's type, declared.")
 @click.option("--keep-raw", is_flag=True, default=None, help="Keep the value's bytes beside its columns (for replay).")
-@click.option("--registry", metavar="URL", help="The schema registry.")
+@click.option("--registry", metavar="URL", help="The schema registry (with its path, as /apis/ccompat/v7).")
+@click.option(
+    "--registry-user",
+    metavar="NAME:SECRET",
+    envvar="BARNABAS_REGISTRY_USER",
+    help="Who reads it; or in the environment, as BARNABAS_REGISTRY_USER.",
+)
 @click.option("--schema-file", metavar="FILE", help="The schema of all values: .avsc, .proto, or a descriptor set.")
 @click.option("--message", help="The Protobuf message, with a schema file.")
 @click.option("--partition-by", metavar="HOW", help="none, day, hour, partition or bucket(N).  [none]")

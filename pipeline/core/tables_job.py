@@ -32,6 +32,7 @@ class TablesJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     columns: dict[str, str] = {}
     keep_raw: bool = False
     registry: str = ""
+    registry_user: str = ""
     schema_file: str = ""
     message: str = ""
     partition_by: str = "none"
@@ -99,8 +100,12 @@ def _wrong_values(job: TablesJob) -> str:
     by_schema = job.value in ("avro", "protobuf")
     if by_schema and bool(job.registry) == bool(job.schema_file):
         return f"value {job.value} needs either a registry or a schema_file"
-    if not by_schema and (job.registry or job.schema_file):
-        return f"value {job.value} has no use for a registry or a schema_file"
+    if not by_schema and job.schema_file:
+        return f"value {job.value} has no use for a schema_file"
+    if job.value == "raw" and job.registry:
+        return "value raw has no use for a registry"
+    if job.registry_user and (not job.registry or ":" not in job.registry_user):
+        return "registry_user is NAME:SECRET, for a registry"
     if job.message and (job.value != "protobuf" or job.registry):
         return "a message is named for value protobuf with a schema_file only"
     if job.value == "raw" and (job.columns or job.keep_raw):

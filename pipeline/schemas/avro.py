@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import io
 import json
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import fastavro.read
 from fastavro.schema import SchemaParseException
 
-from pipeline.core.columns import Column, ColumnType, DecimalOf, Kind, ListOf, MapOf, Struct, column_name, merged
+from pipeline.core.columns import (
+    DECIMAL_PRECISION_MAX,
+    Column,
+    ColumnType,
+    DecimalOf,
+    Kind,
+    ListOf,
+    MapOf,
+    Struct,
+    column_name,
+    merged,
+)
 from pipeline.core.errors import PipelineError
 from pipeline.core.rows import MisfitError
 from pipeline.schemas.decoding import Decoded
-from pipeline.schemas.registry import Registry, split_wire_format
+from pipeline.schemas.registry import CompiledSchemas, Registry
+from pipeline.schemas.wire_format import split_wire_format
 
 _PRIMITIVES: dict[str, ColumnType] = {
     "null": Kind.UNKNOWN,
@@ -27,15 +41,16 @@ _PRIMITIVES: dict[str, ColumnType] = {
     "bytes": Kind.BINARY,
     "string": Kind.STRING,
 }
-_LOGICAL: dict[str, ColumnType] = {
-    "date": Kind.DATE,
-    "timestamp-millis": Kind.TIMESTAMP,
-    "timestamp-micros": Kind.TIMESTAMP,
-    "local-timestamp-millis": Kind.TIMESTAMP,
-    "local-timestamp-micros": Kind.TIMESTAMP,
-    "time-millis": Kind.STRING,
-    "time-micros": Kind.STRING,
-    "uuid": Kind.STRING,
+_LOGICAL: dict[tuple[str, str], ColumnType] = {
+    ("date", "int"): Kind.DATE,
+    ("timestamp-millis", "long"): Kind.TIMESTAMP,
+    ("timestamp-micros", "long"): Kind.TIMESTAMP,
+    ("local-timestamp-millis", "long"): Kind.TIMESTAMP,
+    ("local-timestamp-micros", "long"): Kind.TIMESTAMP,
+    ("time-millis", "int"): Kind.STRING,
+    ("time-micros", "long"): Kind.STRING,
+    ("uuid", "string"): Kind.STRING,
+    ("uuid", "fixed"): Kind.STRING,
 }
 
 
@@ -53,14 +68,49 @@ class AvroSchema:
         named: dict[str, Any] = {}
         try:
             for _, reference in references:
-                fastavro.parse_schema(json.loads(reference), named_schemas=named)
-            parsed = fastavro.parse_schema(json.loads(text), named_schemas=named)
+                fastavro.parse_schema(_read(reference), named_schemas=named)
+            parsed = fastavro.parse_schema(_read(text), named_schemas=named)
         except (SchemaParseException, ValueError, TypeError, KeyError) as error:
             raise AvroSchemaError(f"this is no Avro schema: {error!s:.200}") from None
         columns = _Columns(named).of(parsed)
         if not isinstance(columns, Struct):
             raise AvroSchemaError("a table needs an Avro record with fields; this schema is of something else")
         return cls(parsed, columns)
+
+    def decode(self, payload: bytes) -> Decoded:
+        stream = io.BytesIO(payload)
+        try:
+            decoded = fastavro.schemaless_reader(stream, self.parsed, None)
+        except Exception as error:  # whatever bytes make it raise, they are not of this schema
+            raise MisfitError(f"not Avro by its schema: {type(error).__name__} {error!s:.120}") from None
+        if stream.tell() != len(payload):
+            raise MisfitError(f"not Avro by its schema: {len(payload) - stream.tell()} bytes are left over")
+        return Decoded(decoded, self.columns)
+
+
+def _read(text: str) -> Any:
+    return json.loads(text, object_hook=_without_wrong_logical_type)
+
+
+def _without_wrong_logical_type(schema: dict[str, Any]) -> dict[str, Any]:
+    """As Avro has it, a logical type that is not known, or not valid where it stands, says nothing."""
+    logical, base = schema.get("logicalType"), schema.get("type")
+    match logical, base, schema.get("precision"), schema.get("scale", 0):
+        case "decimal", "bytes" | "fixed", int(precision), int(scale) if 0 <= scale <= precision and precision > 0:
+            return schema
+        case "uuid", "fixed", *_ if schema.get("size") != 16:
+            pass
+        case str(), str(), *_ if (logical, base) in _LOGICAL:
+            return schema
+    return {name: value for name, value in schema.items() if name != "logicalType"}
+
+
+def _read_fixed_uuid(value: bytes, *_: Any) -> uuid.UUID:
+    return uuid.UUID(bytes=value)
+
+
+# fastavro reads those in text only.
+fastavro.read.LOGICAL_READERS["fixed-uuid"] = _read_fixed_uuid
 
 
 @dataclass(slots=True)
@@ -78,11 +128,13 @@ class _Columns:
             return column_type
         if isinstance(schema, str):
             return _PRIMITIVES[schema] if schema in _PRIMITIVES else self.of(self.named[schema])
-        logical = schema.get("logicalType")
-        if logical == "decimal":
-            return DecimalOf(int(schema["precision"]), int(schema.get("scale", 0)))
-        if logical in _LOGICAL:
-            return _LOGICAL[logical]
+        match schema.get("logicalType"):
+            case "decimal" if schema["precision"] > DECIMAL_PRECISION_MAX:
+                return Kind.STRING  # its digits, all of them
+            case "decimal":
+                return DecimalOf(schema["precision"], schema.get("scale", 0))
+            case str(logical):
+                return _LOGICAL[logical, schema["type"]]
         match schema["type"]:
             case "record" | "error":
                 return self._record(schema)
@@ -133,39 +185,22 @@ class _Columns:
                 return self._may_be_empty(inner)
 
 
-@dataclass(slots=True)
 class AvroDecoder:
-    """`ValueDecoder` for Avro. Without a registry every value is of the one schema, with no wire format before it."""
+    """`ValueDecoder` for Avro by a registry's schemas."""
 
-    registry: Registry | None
-    fixed: AvroSchema | None
-    _by_id: dict[int, AvroSchema] = field(default_factory=dict)
+    def __init__(self, registry: Registry) -> None:
+        self._schemas = CompiledSchemas(registry, "AVRO", AvroSchema.parse)
 
-    @classmethod
-    def of_file(cls, path: str) -> AvroDecoder:
-        return cls(None, AvroSchema.parse(Path(path).read_text()))
+    def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
+        schema_id, rest, apart = split_wire_format(value, schema_header)
+        return self._schemas.of(schema_id).decode(rest if apart is None else apart)
 
-    def decode(self, value: bytes) -> Decoded:
-        if self.fixed is not None:
-            schema, payload = self.fixed, value
-        else:
-            assert self.registry is not None
-            schema_id, payload = split_wire_format(value)
-            schema = self._schema(schema_id, self.registry)
-        stream = io.BytesIO(payload)
-        try:
-            decoded = fastavro.schemaless_reader(stream, schema.parsed, None)
-        except Exception as error:  # whatever bytes make it raise, they are not of this schema
-            raise MisfitError(f"not Avro by its schema: {type(error).__name__} {error!s:.120}") from None
-        if stream.tell() != len(payload):
-            raise MisfitError(f"not Avro by its schema: {len(payload) - stream.tell()} bytes are left over")
-        return Decoded(decoded, schema.columns)
 
-    def _schema(self, schema_id: int, registry: Registry) -> AvroSchema:
-        known = self._by_id.get(schema_id)
-        if known is None:
-            registered = registry.schema(schema_id)
-            if registered.kind != "AVRO":
-                raise MisfitError(f"schema {schema_id} is {registered.kind}, not Avro")
-            known = self._by_id[schema_id] = AvroSchema.parse(registered.text, registered.references)
-        return known
+class AvroFileDecoder:
+    """`ValueDecoder` for Avro where every value is of the one schema, with nothing before it."""
+
+    def __init__(self, path: str) -> None:
+        self._schema = AvroSchema.parse(Path(path).read_text())
+
+    def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
+        return self._schema.decode(value)

@@ -11,6 +11,7 @@ import orjson
 
 from pipeline.core.columns import Struct
 from pipeline.core.rows import MisfitError
+from pipeline.schemas.wire_format import without_prefix
 
 
 class ValueFormat(enum.Enum):
@@ -29,8 +30,10 @@ class Decoded:
 
 
 class ValueDecoder(Protocol):
-    def decode(self, value: bytes) -> Decoded:
-        """Raises MisfitError: a dead letter. Any other error ends the batch: nobody knows what the value is."""
+    def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
+        """`schema_header` is the record's header that names the value's schema, where it has one.
+
+        Raises MisfitError: a dead letter. Any other error ends the batch: nobody knows what the value is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +42,23 @@ class Decoding:
 
     format: ValueFormat = ValueFormat.RAW
     registry_url: str = ""
+    registry_user: str = ""
     schema_file: str = ""
     message: str = ""
 
 
 class JsonDecoder:
-    def decode(self, value: bytes) -> Decoded:
-        try:
-            return Decoded(orjson.loads(value), None)
-        except orjson.JSONDecodeError as error:
-            raise MisfitError(f"not JSON: {error!s:.120}") from None
+    """Without a registry: the prefix that serializers of JSON Schema write is passed over where it is."""
+
+    def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
+        return Decoded(parsed_json(without_prefix(value)), None)
+
+
+def parsed_json(text: bytes) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise MisfitError(f"not JSON: {error!s:.120}") from None
 
 
 @functools.lru_cache(maxsize=8)
@@ -57,19 +67,21 @@ def decoder_of(decoding: Decoding) -> ValueDecoder:
     # Imported where they are needed: a job of JSON needs no Avro and no compiler of Protobuf.
     from pipeline.schemas.registry import Registry
 
-    registry = Registry(decoding.registry_url) if decoding.registry_url else None
+    registry = Registry(decoding.registry_url, decoding.registry_user) if decoding.registry_url else None
     match decoding.format:
         case ValueFormat.JSON:
-            return JsonDecoder()
-        case ValueFormat.AVRO:
-            from pipeline.schemas.avro import AvroDecoder
+            from pipeline.schemas.json_schema import JsonSchemaDecoder
 
-            return AvroDecoder.of_file(decoding.schema_file) if registry is None else AvroDecoder(registry, None)
+            return JsonDecoder() if registry is None else JsonSchemaDecoder(registry)
+        case ValueFormat.AVRO:
+            from pipeline.schemas.avro import AvroDecoder, AvroFileDecoder
+
+            return AvroFileDecoder(decoding.schema_file) if registry is None else AvroDecoder(registry)
         case ValueFormat.PROTOBUF:
-            from pipeline.schemas.protobuf import ProtobufDecoder
+            from pipeline.schemas.protobuf import ProtobufDecoder, ProtobufFileDecoder
 
             if registry is None:
-                return ProtobufDecoder.of_file(decoding.schema_file, decoding.message)
-            return ProtobufDecoder(registry, None)
+                return ProtobufFileDecoder(decoding.schema_file, decoding.message)
+            return ProtobufDecoder(registry)
         case ValueFormat.RAW:
             raise AssertionError("raw values are not decoded")

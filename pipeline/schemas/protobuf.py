@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import datetime
 import decimal
+import importlib.util
+import re
+import subprocess
+import sys
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
@@ -17,7 +22,8 @@ from pipeline.core.columns import Column, ColumnType, DecimalOf, Kind, ListOf, M
 from pipeline.core.errors import PipelineError
 from pipeline.core.rows import MisfitError, text_of
 from pipeline.schemas.decoding import Decoded
-from pipeline.schemas.registry import Registry, split_wire_format
+from pipeline.schemas.registry import CompiledSchemas, Registry
+from pipeline.schemas.wire_format import split_wire_format
 
 _UNSIGNED_64 = DecimalOf(20, 0)
 _KINDS: dict[int, ColumnType] = {
@@ -35,6 +41,8 @@ _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+# JSON in Protobuf's clothes: as text, like JSON.
+_JSON_LIKE = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
 _MAIN_FILE = "barnabas_value.proto"
 
 
@@ -43,43 +51,92 @@ class ProtobufSchemaError(PipelineError):
 
 
 def compile_schema(text: str, references: tuple[tuple[str, str], ...] = ()) -> descriptor_pb2.FileDescriptorSet:
-    """The descriptors of a .proto's text and of all that it imports; `references` by the path it imports them under."""
-    import grpc_tools
-    from grpc_tools import protoc
+    """The descriptors of a schema and of all that it imports; `references` by the path it imports them under.
 
+    Each is a .proto's text, or a file's descriptor in base64: so the serializers of Python register them, and some
+    registries give them back as they got them.
+    """
+    described = descriptor_pb2.FileDescriptorSet()
     with tempfile.TemporaryDirectory() as directory:
-        root = Path(directory)
+        root = Path(directory).resolve()
         for name, content in ((_MAIN_FILE, text), *references):
             path = (root / name).resolve()
-            if root.resolve() not in path.parents:
+            if root not in path.parents:
                 raise ProtobufSchemaError(f"a schema imports {name}, which is no path inside of the registry")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-        well_known = Path(grpc_tools.__file__).parent / "_proto"
-        out = root / "descriptors"
-        arguments = ["protoc", f"-I{root}", f"-I{well_known}", "--include_imports", f"--descriptor_set_out={out}"]
-        if protoc.main([*arguments, str(root / _MAIN_FILE)]) != 0:
-            raise ProtobufSchemaError("this Protobuf schema does not compile; protoc says above why")
-        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+            descriptor = _described(content)
+            if descriptor is not None:
+                descriptor.name = name
+                described.file.append(descriptor)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content)
+        (root / "described").write_bytes(described.SerializeToString())
+        return _compile(root)
 
 
-@dataclass(frozen=True, slots=True)
+def _described(content: str) -> descriptor_pb2.FileDescriptorProto | None:
+    try:
+        return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(content.strip(), validate=True))
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+
+
+def _compile(root: Path) -> descriptor_pb2.FileDescriptorSet:
+    out = root / "compiled"
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "grpc_tools.protoc", f"--descriptor_set_in={root / 'described'}"),
+            *(f"-I{root}", *(f"-I{place}" for place in _known_places())),
+            *("--include_imports", f"--descriptor_set_out={out}", _MAIN_FILE),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode != 0:
+        said = next(
+            (line for line in ran.stderr.splitlines() if re.match(r"\S+\.proto:", line)), "protoc does not say why"
+        )
+        raise ProtobufSchemaError(f"this Protobuf schema does not compile: {said.removeprefix(f'{root}/'):.200}")
+    return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+
+
+def _known_places() -> list[Path]:
+    """Where the files are that schemas import and no subject has: google/protobuf, google/type, confluent."""
+    places = [Path(__file__).parent / "known_protos"]
+    for package, above in (("grpc_tools", "_proto"), ("google.type", "../..")):
+        spec = importlib.util.find_spec(package)
+        assert spec is not None  # both are of the pipeline's requirements
+        places += [Path(place, above).resolve() for place in spec.submodule_search_locations or ()]
+    return places
+
+
 class ProtobufSchema:
-    """`messages`: the schema's own file, by whose order the wire format counts."""
+    """A file of messages; the wire format counts them by their order in it."""
 
-    pool: descriptor_pool.DescriptorPool
-    main: str
+    def __init__(self, files: descriptor_pb2.FileDescriptorSet) -> None:
+        self.pool = descriptor_pool.DescriptorPool()
+        try:
+            for file in files.file:  # protoc writes what is imported before what imports it
+                self.pool.Add(file)
+        except TypeError as error:
+            raise ProtobufSchemaError(f"these descriptors do not fit together: {error!s:.200}") from None
+        self._main = files.file[-1].name
+        self._values: dict[tuple[int, ...], MessageValues] = {}
 
     @classmethod
-    def of(cls, files: descriptor_pb2.FileDescriptorSet) -> ProtobufSchema:
-        pool = descriptor_pool.DescriptorPool()
-        for file in files.file:  # protoc writes what is imported before what imports it
-            pool.Add(file)
-        return cls(pool, files.file[-1].name)
+    def parse(cls, text: str, references: tuple[tuple[str, str], ...]) -> ProtobufSchema:
+        return cls(compile_schema(text, references))
 
-    def message_at(self, indexes: list[int]) -> Descriptor:
+    def values_at(self, indexes: tuple[int, ...]) -> MessageValues:
+        known = self._values.get(indexes)
+        if known is None:
+            known = self._values[indexes] = MessageValues(self.message_at(indexes))
+        return known
+
+    def message_at(self, indexes: tuple[int, ...]) -> Descriptor:
         """The message by its place in the file, in its outer message, …: MisfitError if there is none."""
-        file = self.pool.FindFileByName(self.main)
+        file = self.pool.FindFileByName(self._main)
         level = list(file.message_types_by_name.values())
         found: Descriptor | None = None
         for index in indexes:
@@ -91,18 +148,18 @@ class ProtobufSchema:
         return found
 
 
-def read_message_indexes(payload: bytes) -> tuple[list[int], bytes]:
+def read_message_indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
     """The list of message indexes that stands before a payload (zigzag varints; a single 0 is the first message)."""
     count, at = _varint(payload, 0)
     if count == 0:
-        return [0], payload[at:]
+        return (0,), payload[at:]
     if not 0 < count <= 32:
         raise MisfitError("the list of message indexes is not what a registry's client writes")
     indexes = []
     for _ in range(count):
         index, at = _varint(payload, at)
         indexes.append(index)
-    return indexes, payload[at:]
+    return tuple(indexes), payload[at:]
 
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:
@@ -116,17 +173,38 @@ def _varint(payload: bytes, at: int) -> tuple[int, int]:
     raise MisfitError("the list of message indexes ends in the middle")
 
 
-@dataclass(slots=True)
+class MessageValues:
+    """Reads values that are of one message."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        self.columns = columns_of(descriptor)
+        self._message_class = message_factory.GetMessageClass(descriptor)
+
+    def decode(self, payload: bytes) -> Decoded:
+        message = self._message_class()
+        try:
+            message.ParseFromString(payload)
+        except DecodeError as error:
+            raise MisfitError(f"not Protobuf by its schema: {error!s:.120}") from None
+        return Decoded(fields_of(message), self.columns)
+
+
 class ProtobufDecoder:
-    """`ValueDecoder` for Protobuf. Without a registry every value is of one message, with no wire format before it."""
+    """`ValueDecoder` for Protobuf by a registry's schemas."""
 
-    registry: Registry | None
-    fixed: Descriptor | None
-    _by_id: dict[int, ProtobufSchema] = field(default_factory=dict)
-    _columns: dict[str, tuple[Descriptor, Struct]] = field(default_factory=dict)
+    def __init__(self, registry: Registry) -> None:
+        self._schemas = CompiledSchemas(registry, "PROTOBUF", ProtobufSchema.parse)
 
-    @classmethod
-    def of_file(cls, path: str, message: str) -> ProtobufDecoder:
+    def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
+        schema_id, rest, apart = split_wire_format(value, schema_header)
+        indexes, payload = read_message_indexes(rest)
+        return self._schemas.of(schema_id).values_at(indexes).decode(payload if apart is None else apart)
+
+
+class ProtobufFileDecoder:
+    """`ValueDecoder` for Protobuf where every value is of one message (the file's first), with nothing before it."""
+
+    def __init__(self, path: str, message: str) -> None:
         if path.endswith(".proto"):
             files = compile_schema(Path(path).read_text())
         else:
@@ -134,41 +212,16 @@ class ProtobufDecoder:
                 files = descriptor_pb2.FileDescriptorSet.FromString(Path(path).read_bytes())
             except DecodeError:
                 raise ProtobufSchemaError(f"{path} is neither a .proto nor a descriptor set") from None
-        schema = ProtobufSchema.of(files)
-        if not message:
-            return cls(None, schema.message_at([0]))
+        # Kept: a descriptor is of its pool.
+        self._schema = ProtobufSchema(files)
         try:
-            return cls(None, schema.pool.FindMessageTypeByName(message))
+            named = self._schema.pool.FindMessageTypeByName(message) if message else self._schema.message_at((0,))
         except KeyError:
             raise ProtobufSchemaError(f"{path} has no message {message}") from None
+        self.values = MessageValues(named)
 
-    def decode(self, value: bytes) -> Decoded:
-        if self.fixed is not None:
-            descriptor, payload = self.fixed, value
-        else:
-            assert self.registry is not None
-            schema_id, rest = split_wire_format(value)
-            indexes, payload = read_message_indexes(rest)
-            descriptor = self._schema(schema_id, self.registry).message_at(indexes)
-        message = message_factory.GetMessageClass(descriptor)()
-        try:
-            message.ParseFromString(payload)
-        except DecodeError as error:
-            raise MisfitError(f"not Protobuf by its schema: {error!s:.120}") from None
-        known = self._columns.get(descriptor.full_name)
-        if known is None or known[0] is not descriptor:
-            known = self._columns[descriptor.full_name] = (descriptor, columns_of(descriptor))
-        return Decoded(fields_of(message), known[1])
-
-    def _schema(self, schema_id: int, registry: Registry) -> ProtobufSchema:
-        known = self._by_id.get(schema_id)
-        if known is None:
-            registered = registry.schema(schema_id)
-            if registered.kind != "PROTOBUF":
-                raise MisfitError(f"schema {schema_id} is {registered.kind}, not Protobuf")
-            known = ProtobufSchema.of(compile_schema(registered.text, registered.references))
-            self._by_id[schema_id] = known
-        return known
+    def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
+        return self.values.decode(value)
 
 
 # Protobuf's stubs leave open, per field, what its kind decides: descriptors are Any from here on.
@@ -198,8 +251,8 @@ def _single_type(each: Any, outer: tuple[str, ...]) -> ColumnType:
         return Kind.TIMESTAMP
     if name in _WRAPPERS:
         return _single_type(each.message_type.fields_by_name["value"], outer)
-    if name in outer:
-        return Kind.STRING  # inside of itself: as JSON text, for no column is of endless depth
+    if name in outer or name in _JSON_LIKE:
+        return Kind.STRING  # JSON text; of a message inside of itself, too: no column is of endless depth
     return columns_of(each.message_type, outer)
 
 
@@ -242,4 +295,13 @@ def _single(each: Any, content: Any) -> object:
             raise MisfitError(f"field {each.name} is a time that no calendar has") from None
     if name in _WRAPPERS:
         return _single(each.message_type.fields_by_name["value"], content.value)
+    if name in _JSON_LIKE:
+        return _json_like(each.name, content)
     return fields_of(content)
+
+
+def _json_like(name: str, content: Message) -> str:
+    try:
+        return json_format.MessageToJson(content, indent=None, ensure_ascii=False)
+    except json_format.SerializeToJsonError as error:
+        raise MisfitError(f"field {name} is nothing that JSON has: {error!s:.80}") from None

@@ -194,7 +194,7 @@ def first_schema(job: TablesJob) -> pa.Schema:
 
 
 def decoding_of(job: TablesJob) -> Decoding:
-    return Decoding(ValueFormat(job.value), job.registry, job.schema_file, job.message)
+    return Decoding(ValueFormat(job.value), job.registry, job.registry_user, job.schema_file, job.message)
 
 
 def _check_layout(name: str, job: TablesJob, table: Table) -> None:

@@ -17,6 +17,7 @@ from pipeline.core.columns import Struct, merged_structs
 from pipeline.core.positions import TopicPartition
 from pipeline.core.rows import MisfitError, RowMaker
 from pipeline.schemas.decoding import Decoding, ValueDecoder, ValueFormat, decoder_of
+from pipeline.schemas.wire_format import VALUE_SCHEMA_HEADER
 from pipeline.tables.arrow_types import from_arrow_schema
 from pipeline.tables.contract import WriteTarget, WrittenFile
 from pipeline.tables.record_columns import RECORD_FIELDS, RESERVED, TOMBSTONE, dead_letter_schema
@@ -159,9 +160,10 @@ class _TableTask:
         kept: list[int] = []
         misfits: list[int] = []
         reasons: list[str] = []
-        for index, value in enumerate(records["value"].to_pylist()):
+        values = zip(records["value"].to_pylist(), self._schema_headers(records), strict=True)
+        for index, (value, schema_header) in enumerate(values):
             try:
-                rows.append({} if value is None else self._row(value, maker))
+                rows.append({} if value is None else self._row(value, schema_header, maker))
                 kept.append(index)
             except MisfitError as error:
                 misfits.append(index)
@@ -172,9 +174,21 @@ class _TableTask:
         if not maker.growth.columns:
             self._write(records, self._columns(records, rows))
 
-    def _row(self, value: bytes, maker: RowMaker) -> dict[str, object]:
+    def _schema_headers(self, records: pa.Table) -> list[bytes | None]:
+        """Per record the header that names its value's schema; nearly always there is none in the whole batch."""
+        headers = records["headers"]
+        found: list[bytes | None] = [None] * len(headers)
+        names = pc.struct_field(pc.list_flatten(headers), "key")
+        if self._plan.decoding.registry_url and pc.any(pc.equal(names, VALUE_SCHEMA_HEADER)).as_py():
+            for index, each in enumerate(headers.to_pylist()):
+                for header in each or ():
+                    if header["key"] == VALUE_SCHEMA_HEADER:
+                        found[index] = header["value"]
+        return found
+
+    def _row(self, value: bytes, schema_header: bytes | None, maker: RowMaker) -> dict[str, object]:
         assert self._decoder is not None
-        decoded = self._decoder.decode(value)
+        decoded = self._decoder.decode(value, schema_header)
         if decoded.declared is not None and id(decoded.declared) not in self._declared:
             maker.declare(decoded.declared)
             self._declared.add(id(decoded.declared))

@@ -22,13 +22,13 @@ from google.protobuf import message_factory
 from pipeline.core.columns import DecimalOf, Kind, ListOf, MapOf, Struct
 from pipeline.core.rows import MisfitError
 from pipeline.schemas import registry as registry_module
-from pipeline.schemas.avro import AvroDecoder, AvroSchema, AvroSchemaError
+from pipeline.schemas.avro import AvroFileDecoder, AvroSchema, AvroSchemaError
 from pipeline.schemas.decoding import decoder_of
 from pipeline.schemas.protobuf import (
     ProtobufDecoder,
+    ProtobufFileDecoder,
     ProtobufSchema,
     ProtobufSchemaError,
-    columns_of,
     compile_schema,
     read_message_indexes,
 )
@@ -66,12 +66,15 @@ MONEY = 'syntax = "proto3"; package money; message Money { int64 cents = 1; }'
 
 @dataclass
 class FakeRegistry:
-    """What a registry of Confluent's kind answers; `failures` are answered with 503 first."""
+    """What a registry of Confluent's kind answers; `failures` are answered with 503 first. Without `codes` it answers
+    404 as any server does, and `types` to the question for them."""
 
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     subjects: dict[str, dict[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     failures: int = 0
+    codes: bool = True
+    types: Any = None
     url: str = ""
 
 
@@ -87,11 +90,18 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
                 self.send_error(503)
                 return
             place, _, name = self.path.rpartition("/")
-            answer = known.schemas.get(int(name)) if place == "/schemas/ids" else known.subjects.get(self.path)
+            if self.path == "/schemas/types":
+                answer: Any = known.types
+            else:
+                answer = known.schemas.get(int(name)) if place == "/schemas/ids" else known.subjects.get(self.path)
+            if answer is None and known.codes:
+                answer, status = {"error_code": 40403, "message": "not here"}, 404
+            else:
+                status = 200
             if answer is None:
                 self.send_error(404)
                 return
-            self.send_response(200)
+            self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
 
@@ -191,14 +201,14 @@ def test_a_registry_that_is_away_for_a_moment_and_one_that_is_gone(fake: FakeReg
 def test_protobuf_by_registry_with_an_import(fake: FakeRegistry) -> None:
     reference = {"name": "money.proto", "subject": "money", "version": 3}
     fake.schemas = {5: {"schemaType": "PROTOBUF", "schema": PROTO, "references": [reference]}}
-    fake.subjects = {"/subjects/money/versions/3": {"schema": MONEY, "schemaType": "PROTOBUF"}}
-    schema = ProtobufSchema.of(compile_schema(PROTO, (("money.proto", MONEY),)))
-    order: Any = message_factory.GetMessageClass(schema.message_at([1]))
+    fake.subjects = {"/subjects/money/versions/3?deleted=true": {"schema": MONEY, "schemaType": "PROTOBUF"}}
+    schema = ProtobufSchema.parse(PROTO, (("money.proto", MONEY),))
+    order: Any = message_factory.GetMessageClass(schema.message_at((1,)))
     message = order(id=-1, tags={"a": 1}, kind=1, big=2**64 - 1, price={"cents": 5}, parent={"id": 2})
     message.lines.add(item="tea")
     message.at.FromMilliseconds(1500)
-    decoder = ProtobufDecoder(Registry(fake.url), None)
-    decoded = decoder.decode(b"\0\0\0\0\x05\x02\x02" + message.SerializeToString())
+    decoder = ProtobufDecoder(Registry(fake.url))
+    decoded = decoder.decode(b"\0\0\0\0\x05\x02\x02" + message.SerializeToString(), None)
     fields: Any = decoded.value
     assert (fields["id"], fields["lines"], fields["tags"]) == (-1, [{"item": "tea"}], {"a": 1})
     assert (fields["note"], fields["kind"], fields["big"]) == (None, "PAID", 2**64 - 1)
@@ -211,7 +221,7 @@ def test_protobuf_by_registry_with_an_import(fake: FakeRegistry) -> None:
     assert isinstance(declared.column("price").type, Struct)  # type: ignore[union-attr]
     for wrong in (b"\0\0\0\0\x05\x02\x08", b"\0\0\0\0\x05\x02\x02\x08", b"\0\0\0\0\x05\xff", b"\0\0\0\0\x05\x7f"):
         with pytest.raises(MisfitError):
-            decoder.decode(wrong)
+            decoder.decode(wrong, None)
 
 
 def test_protobuf_by_file(tmp_path: Path) -> None:
@@ -219,23 +229,23 @@ def test_protobuf_by_file(tmp_path: Path) -> None:
     proto.write_text(MONEY)
     descriptors.write_bytes(compile_schema(MONEY).SerializeToString())
     for path in (proto, descriptors):
-        decoder = ProtobufDecoder.of_file(str(path), "money.Money")
-        assert decoder.decode(b"\x08\x05").value == {"cents": 5}
-    assert columns_of(ProtobufDecoder.of_file(str(proto), "").fixed).names == ("cents",)
+        decoder = ProtobufFileDecoder(str(path), "money.Money")
+        assert decoder.decode(b"\x08\x05", None).value == {"cents": 5}
+    assert ProtobufFileDecoder(str(proto), "").values.columns.names == ("cents",)
     with pytest.raises(ProtobufSchemaError, match="has no message Nothing"):
-        ProtobufDecoder.of_file(str(proto), "Nothing")
-    with pytest.raises(ProtobufSchemaError, match="does not compile"):
+        ProtobufFileDecoder(str(proto), "Nothing")
+    with pytest.raises(ProtobufSchemaError, match=r"does not compile: barnabas_value.proto:1:9: "):
         compile_schema("message {")
     with pytest.raises(ProtobufSchemaError, match="no path inside"):
         compile_schema(MONEY, (("../../etc/passwd", ""),))
 
 
 def test_message_indexes() -> None:
-    assert read_message_indexes(b"\x00rest") == ([0], b"rest")
-    assert read_message_indexes(b"\x04\x02\x00rest") == ([1, 0], b"rest")
+    assert read_message_indexes(b"\x00rest") == ((0,), b"rest")
+    assert read_message_indexes(b"\x04\x02\x00rest") == ((1, 0), b"rest")
 
 
 def test_avro_by_file(tmp_path: Path) -> None:
     path = tmp_path / "order.avsc"
     path.write_text(json.dumps(ORDER_1))
-    assert AvroDecoder.of_file(str(path)).decode(b"\x02\x02\x06tea").value == {"id": 1, "item": "tea"}
+    assert AvroFileDecoder(str(path)).decode(b"\x02\x02\x06tea", None).value == {"id": 1, "item": "tea"}
