@@ -16,6 +16,7 @@ from barnabas.wire.record_batch import BatchHeader, Compression, Record, build_b
 from services.logstore.core.storage.compaction.transactions import AbortedTransaction
 from services.logstore.core.storage.producer_state import ProducerState
 from services.logstore.core.storage.recovery import open_log
+from tests.property.test_storage_crash import check_byte_count
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.compaction.support import (
     LogWriter,
@@ -167,6 +168,7 @@ class Run:
     def check_structure(self) -> None:
         log = self.log
         segments = log.segments.all()
+        check_byte_count(log)
         for header, records in batches_of(self.disk, log):
             was = self.headers[header.base_offset]
             assert header.last_offset == was.last_offset

@@ -94,6 +94,7 @@ class Run:
             self.now_ms += self.random.randint(0, 10)
             actions = (self.append, self.start_effect, self.finish_effect, self.checkpoint, self.shorten)
             self.random.choices(actions, (12, 8, 8, 2, 1))[0]()
+            check_byte_count(self.log)
 
     def append(self) -> None:
         producer_id = self.random.choice((-1, -1, 1, 2))
@@ -223,6 +224,11 @@ class Run:
             assert set(entries_of(theirs.time_index)) <= set(entries_of(ours.time_index))
         check_time_indexes(self.log, headers_of(self.history))
         check_producers(self.log.producers, rebuilt.producers, is_shortened=rebuilt.segments.first.base_offset > 0)
+
+
+def check_byte_count(log: PartitionLog) -> None:
+    """It is kept, not added up: after whatever has happened it is what the segments have."""
+    assert log.segments.byte_count == sum(segment.byte_count for segment in log.segments.all())
 
 
 def headers_of(batches: list[bytes]) -> list[BatchHeader]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from barnabas.ports.disk import DiskError
 from services.logstore.core.storage.effects import FlushEffect, RetireEffect, TakeBackEffect, WriteEffect, execute
-from tests.property.test_storage_crash import Run, header_of, headers_of
+from tests.property.test_storage_crash import Run, check_byte_count, header_of, headers_of
 
 
 class FullDiskRun(Run):
@@ -22,6 +22,7 @@ class FullDiskRun(Run):
             self.now_ms += self.random.randint(0, 10)
             common = (self.try_to_append, self.start_effect, self.try_to_finish)
             self.random.choices((*common, self.fill, self.make_room, self.shorten), (12, 8, 8, 1, 2, 1))[0]()
+            check_byte_count(self.log)
         self.make_room()
 
     def fill(self) -> None:

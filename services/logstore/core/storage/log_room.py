@@ -70,10 +70,10 @@ class LogRoom:
             return effect.tokens
         tokens = log.writes.abandon()
         segment = effect.segment
+        log.segments.remove_after(segment)
         segment.take_back(effect.mark)
         if effect.creates:
             segment.is_made = False
-        log.segments.remove_after(segment)
         log.segments.recent.truncate_from(log.log_end_offset)
         log.next_offset = log.log_end_offset
         log.flushes.take_back(log.log_end_offset)

@@ -11,11 +11,15 @@ from services.logstore.core.storage.segment import Segment
 
 
 class LogSegments:
-    """At least one segment once `add` has been called; the last one is the active segment."""
+    """At least one segment once `add` has been called; the last one is the active segment, and the only one that grows
+    or shrinks: another is made the active one first (`remove_after`).
+    """
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
         self._base_offsets: list[int] = []
+        # Of all but the active one: a log has thousands of segments, and is asked how long it is all the time.
+        self._closed_bytes = 0
         self.recent = RecentBatches()
         """The last batches of the active segment."""
 
@@ -33,7 +37,7 @@ class LogSegments:
     @property
     def byte_count(self) -> int:
         """Of all segments' records together."""
-        return sum(segment.byte_count for segment in self._segments)
+        return self._closed_bytes + self.active.byte_count if self._segments else 0
 
     @property
     def end_position(self) -> int:
@@ -41,7 +45,9 @@ class LogSegments:
         return self.active.start_position + self.active.byte_count if self._segments else 0
 
     def add(self, segment: Segment) -> None:
-        assert not self._segments or segment.base_offset > self.active.base_offset
+        if self._segments:
+            assert segment.base_offset > self.active.base_offset
+            self._closed_bytes += self.active.byte_count
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
         self.recent.clear()
@@ -52,12 +58,14 @@ class LogSegments:
         removed = self._segments[:count]
         del self._segments[:count]
         del self._base_offsets[:count]
+        self._closed_bytes -= _bytes_of(removed)
         return removed
 
     def remove_after(self, segment: Segment) -> None:
         """Make `segment` the active one again: those after it have never been written."""
         last = bisect_right(self._base_offsets, segment.base_offset)
         if last < len(self._segments):
+            self._closed_bytes -= _bytes_of(self._segments[last - 1 : -1])
             del self._segments[last:]
             del self._base_offsets[last:]
             self.recent.clear()
@@ -82,6 +90,7 @@ class LogSegments:
         assert segment.base_offset == replaced[0].base_offset
         segment.start_position = replaced[-1].start_position + replaced[-1].byte_count - segment.byte_count
         segment.position_min = replaced[0].position_min
+        self._closed_bytes += segment.byte_count - _bytes_of(replaced)
         self._segments[found] = [segment]
         self._base_offsets[found] = [segment.base_offset]
 
@@ -110,3 +119,7 @@ class LogSegments:
             if position >= 0:
                 return position, True
         return segment.offset_index.position_before(offset), False
+
+
+def _bytes_of(segments: list[Segment]) -> int:
+    return sum([segment.byte_count for segment in segments])
