@@ -29,13 +29,15 @@ class Remainder:
 def remainder(start: Positions, end: Positions, table: Positions) -> Remainder:
     """Hold a batch's positions to the table's. Raises GapError.
 
-    A topic's id other than the table's is another topic: nothing of it is in the table yet.
+    A topic's id other than the table's is another topic: nothing of it is in the table yet. Of a partition that the
+    table has no word of it lacks that word, if no record: without it a run that began at the latest offsets would
+    begin elsewhere the next time.
     """
     skip_below: dict[TopicPartition, int] = {}
     lacking = 0
     for topic_partition, until in each_offset(end):
-        since = _offset_of(start, topic_partition, end[topic_partition.topic].topic_id)
-        has = _offset_of(table, topic_partition, end[topic_partition.topic].topic_id)
+        since = offset_of(start, topic_partition, end[topic_partition.topic].topic_id)
+        has = offset_of(table, topic_partition, end[topic_partition.topic].topic_id)
         if since is not None and has is not None and since > has:
             raise GapError(
                 f"{topic_partition}: the table lacks offsets from {has}, the batch begins at {since}; "
@@ -45,11 +47,12 @@ def remainder(start: Positions, end: Positions, table: Positions) -> Remainder:
         if has is not None and has > begins:
             skip_below[topic_partition] = has
             begins = has
-        lacking += until > begins
+        lacking += until > begins or has is None
     return Remainder(skip_below, lacking == 0)
 
 
-def _offset_of(positions: Positions, topic_partition: TopicPartition, topic_id: str) -> int | None:
+def offset_of(positions: Positions, topic_partition: TopicPartition, topic_id: str) -> int | None:
+    """The next offset there; None where the topic is not known, or is known under another id."""
     known = positions.get(topic_partition.topic)
     if known is None or known.topic_id != topic_id:
         return None
@@ -100,8 +103,8 @@ def decide_start(checkpoint: CheckpointState | None, table: Positions) -> Start:
     begun = checkpoint.begun if checkpoint.begun is not None else checkpoint.finished
     for topic_partition, offset in each_offset(table):
         topic_id = table[topic_partition.topic].topic_id
-        finished = _offset_of(checkpoint.finished, topic_partition, topic_id)
-        planned = _offset_of(begun, topic_partition, topic_id)
+        finished = offset_of(checkpoint.finished, topic_partition, topic_id)
+        planned = offset_of(begun, topic_partition, topic_id)
         if finished is not None and finished > offset:
             reason = f"ahead of the table: {topic_partition} at {finished}, the table lacks offsets from {offset}"
             return Start(False, table, f"the checkpoint is {reason}; begun from the table")
@@ -110,7 +113,7 @@ def decide_start(checkpoint: CheckpointState | None, table: Positions) -> Start:
             return Start(False, table, f"the checkpoint is {reason}; begun from the table")
     for topic_partition, offset in each_offset(checkpoint.finished):
         topic_id = checkpoint.finished[topic_partition.topic].topic_id
-        if offset > 0 and _offset_of(table, topic_partition, topic_id) is None:
+        if offset > 0 and offset_of(table, topic_partition, topic_id) is None:
             reason = f"ahead of the table: {topic_partition} at {offset}, of which the table has nothing"
             return Start(False, table, f"the checkpoint is {reason}; begun from the table")
     return Start(True, table)

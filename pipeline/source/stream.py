@@ -62,6 +62,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._client: KafkaClient | None = None
         self._target: Positions | None = None
         self._latest: Positions | None = None
+        self._initial: dict[str, Any] | None = None
+        self._is_placed = False
         self._judged: set[str] = set()
         self._told: dict[str, Any] = {}
 
@@ -69,10 +71,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return type(self), (self._options,)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        options = self._options
-        topics = subscribed_topics(self._cluster, options.subscription)
-        options.subscription.check_all_there(topics, options.client.bootstrap_servers)
-        return to_dict(positions_at(self._cluster, options.starting, self._cluster.extents(topics)))
+        """Spark keeps it nowhere, and asks again as long as no batch is done, also after a crash. So the first batch is
+        empty: its end, which Spark keeps, says where the query began."""
+        if self._initial is None:
+            options = self._options
+            topics = subscribed_topics(self._cluster, options.subscription)
+            options.subscription.check_all_there(topics, options.client.bootstrap_servers)
+            self._initial = to_dict(positions_at(self._cluster, options.starting, self._cluster.extents(topics)))
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Spark hands it back to `latestOffset`, or says that all is to be read. It can carry one limit, so what
@@ -86,6 +92,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # All before `start` is done: Spark plans a batch when the last one is. It calls `commit` only once there is
         # another one, so that the last batch of a run would be told by the next run.
         self.commit(start)
+        if start == self._initial and not self._is_placed:
+            self._is_placed = True
+            return start
         extents = self._extents()
         self._latest = latest_positions(extents)
         if self._target is not None:
@@ -102,6 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else to_dict(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
+        self._is_placed = True  # also by a run before, whose first batch is planned again here
         return plan_partitions(ranges_between(from_dict(start), from_dict(end)), self._options)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from pipeline.core.bookkeeping import advanced, remainder
+from pipeline.core.bookkeeping import advanced, offset_of, remainder
 from pipeline.core.columns import Struct, evolved
 from pipeline.core.partitioning import Partitioning
 from pipeline.core.positions import Positions, TopicPartition, each_offset, to_dict
@@ -27,7 +27,13 @@ from pipeline.tables.contract import (
     WrittenFile,
 )
 from pipeline.tables.locations import delete_file
-from pipeline.tables.record_columns import TOMBSTONE, dead_letter_schema, record_schema
+from pipeline.tables.record_columns import (
+    TOMBSTONE,
+    RecordIdentity,
+    dead_letter_schema,
+    identities,
+    record_schema,
+)
 from pipeline.tables.rows_of_files import read_rows
 from pipeline.tables.tasks import TablePlan, TableReport
 from pipeline.tables.upserts import merge_changes
@@ -87,23 +93,26 @@ class Destination:
             set_aside=self._set_aside(end),
         )
 
-    def _set_aside(self, end: Positions) -> frozenset[tuple[str, int, int]]:
-        """Dead letters that a batch committed whose rows never were: they stay what they are."""
-        table = dict(each_offset(self.table.progress(end)))
-        dead = dict(each_offset(self.dead_letters.progress(end)))
-        since = {at: table.get(at, 0) for at, offset in dead.items() if offset > table.get(at, 0)}
-        if not since:
-            return frozenset()
-        return frozenset(self._dead_since(since))
+    def _set_aside(self, end: Positions) -> frozenset[RecordIdentity]:
+        """Dead letters that a batch committed whose rows never were: they stay what they are.
 
-    def _dead_since(self, since: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-        found = []
+        Progress under another topic id is an earlier topic's, and says nothing of this one's records.
+        """
+        table, dead = self.table.progress(end), self.dead_letters.progress(end)
+        since: dict[TopicPartition, int] = {}
+        for at, _ in each_offset(end):
+            topic_id = end[at.topic].topic_id
+            told, has = offset_of(dead, at, topic_id), offset_of(table, at, topic_id) or 0
+            if told is not None and told > has:
+                since[at] = has
+        return frozenset(self._dead_since(since)) if since else frozenset()
+
+    def _dead_since(self, since: Mapping[TopicPartition, int]) -> Iterator[RecordIdentity]:
         for file in self.dead_letters.files():
-            rows = read_rows(file.uri, ["topic", "partition", "offset"]).to_pydict()
-            for topic, partition, offset in zip(rows["topic"], rows["partition"], rows["offset"], strict=True):
+            for identity in identities(read_rows(file.uri, ["topic", "partition", "offset", "timestamp"])):
+                topic, partition, offset, _ = identity
                 if offset >= since.get(TopicPartition(topic, partition), offset + 1):
-                    found.append((topic, partition, offset))
-        return found
+                    yield identity
 
     def grow(self, growth: Struct) -> None:
         """Give the table the columns that a batch brings."""

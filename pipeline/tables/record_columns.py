@@ -5,7 +5,11 @@ A raw table has Kafka's own names; where the value is decoded into columns, the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TypeAlias
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -32,6 +36,17 @@ def record_schema(prefix: str, *, with_value: bool) -> pa.Schema:
 def dead_letter_schema() -> pa.Schema:
     """Whence, why, and the record's own bytes: enough to send it again."""
     return record_schema("", with_value=True).append(pa.field("reason", pa.string()))
+
+
+RecordIdentity: TypeAlias = tuple[str, int, int, int | None]
+"""Topic, partition, offset, timestamp in microseconds: a topic that was made anew uses the offsets of the one before."""
+
+
+def identities(records: pa.Table) -> Iterator[RecordIdentity]:
+    """Of rows with Kafka's own names."""
+    times = pc.cast(records["timestamp"], pa.int64()).to_pylist()
+    columns = (records[name].to_pylist() for name in ("topic", "partition", "offset"))
+    return zip(*columns, times, strict=True)
 
 
 def is_raw(schema: pa.Schema) -> bool:

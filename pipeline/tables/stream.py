@@ -43,15 +43,21 @@ class TablesRun:
     say: Callable[[str], None]
     figures: Callable[[BatchFigures], None]
     destinations: dict[str, Destination] = field(default_factory=dict)
+    _topics: dict[str, str] = field(default_factory=dict)  # by table, the first that goes into it
     _checkpoint: Checkpoint | None = None
     _before: Positions = field(default_factory=dict)
     _newest_ms: int = -1
 
-    def _first_positions(self, positions: Positions) -> Positions:
-        """Every partition's place in a new checkpoint: the tables' progress; for what they never had, `starting`."""
+    def _first_positions(self, positions: Positions, *, is_first_run: bool) -> Positions:
+        """Every partition's place in a new checkpoint: the tables' progress; where they have none, `starting`.
+
+        That is for a job's first run alone: topics and partitions that came since are read from their beginning, as
+        they are while it runs.
+        """
+        at_latest = is_first_run and self.job.starting == "latest"
         first = {}
         for topic, extent in self.cluster.extents().items():
-            places = dict(extent.earliest if self.job.starting == "earliest" else extent.latest)
+            places = dict(extent.latest if at_latest else extent.earliest)
             if topic in positions:
                 places.update(positions[topic].offsets)
             first[topic] = TopicPositions(extent.topic_id, places)
@@ -63,7 +69,7 @@ class TablesRun:
         for topic in extents:
             self._destination(topic)
         wanted = {topic: TopicPositions(each.topic_id, each.latest) for topic, each in extents.items()}
-        progress = self._progress(wanted)
+        progress, made_anew = self._progress(wanted)
         root = to_uri(self.job.checkpoint_root)
         known = generations(root)
         newest = known[-1] if known else 0
@@ -74,7 +80,7 @@ class TablesRun:
             newest += 1
         forget_before(root, newest)
         self._checkpoint = generation(root, newest)
-        self._before = self._first_positions(start.positions)
+        self._before = self._first_positions(start.positions, is_first_run=not progress and not made_anew)
         self._tell_group(wanted, progress)
         return self._checkpoint, self._before
 
@@ -82,11 +88,18 @@ class TablesRun:
         name = table_name(self.job.table, topic)
         if name not in self.destinations:
             self.destinations[name] = Destination.open(name, self.job, self.warehouse, self.run)
+        other = self._topics.setdefault(name, topic)
+        if other != topic and self.job.mode == "upsert":
+            raise TableError(
+                f"topics {other} and {topic} would both be upserted into table {name}, where the keys of one would "
+                "take the place of the other's: give one of them a job, and a table's name, of its own"
+            )
         return self.destinations[name]
 
-    def _progress(self, wanted: Positions) -> Positions:
-        """The tables' word on their progress; a topic that was made anew begins anew, if the job says so."""
+    def _progress(self, wanted: Positions) -> tuple[Positions, list[str]]:
+        """The tables' word on their progress; and the topics that were made anew, if the job has them begin anew."""
         progress: dict[str, TopicPositions] = {}
+        made_anew = []
         for topic, asked in wanted.items():
             known = self._destination(topic).table.progress({topic: asked}).get(topic)
             if known is None:
@@ -98,9 +111,10 @@ class TablesRun:
                         "topic's records behind the old one's, run once with --recreated append"
                     )
                 self.say(f"topic {topic} was made anew: its table goes on with the new one from the beginning")
+                made_anew.append(topic)
                 continue
             progress[topic] = known
-        return progress
+        return progress, made_anew
 
     def _tell_group(self, wanted: Positions, progress: Positions) -> None:
         said = group_disagreement(self.cluster.committed([at for at, _ in each_offset(wanted)]), progress)

@@ -20,7 +20,14 @@ from pipeline.schemas.decoding import Decoding, ValueDecoder, ValueFormat, decod
 from pipeline.schemas.wire_format import VALUE_SCHEMA_HEADER
 from pipeline.tables.arrow_types import from_arrow_schema
 from pipeline.tables.contract import WriteTarget, WrittenFile
-from pipeline.tables.record_columns import RECORD_FIELDS, RESERVED, TOMBSTONE, dead_letter_schema
+from pipeline.tables.record_columns import (
+    RECORD_FIELDS,
+    RESERVED,
+    TOMBSTONE,
+    RecordIdentity,
+    dead_letter_schema,
+    identities,
+)
 from pipeline.tables.writing import FilesWriter
 
 REPORT_SCHEMA = "report binary"
@@ -28,7 +35,7 @@ REPORT_SCHEMA = "report binary"
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table's part of a batch. `set_aside`: offsets that are dead letters already, of a batch that was cut short.
+    """One table's part of a batch. `set_aside`: what are dead letters already, of a batch that was cut short.
 
     `upsert`: rows are changes (with a column that says of tombstones), to be merged by key before they are committed.
     """
@@ -38,7 +45,7 @@ class TablePlan:
     decoding: Decoding
     upsert: bool = False
     skip_below: Mapping[TopicPartition, int] = field(default_factory=dict)
-    set_aside: frozenset[tuple[str, int, int]] = frozenset()
+    set_aside: frozenset[RecordIdentity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +143,7 @@ class _TableTask:
                 old = pc.and_(pc.equal(records["partition"], partition), pc.less(records["offset"], below))
                 records = records.filter(pc.invert(old))
         if self._plan.set_aside:
-            identities = zip(records["partition"].to_pylist(), records["offset"].to_pylist(), strict=True)
-            kept = [(topic, partition, offset) not in self._plan.set_aside for partition, offset in identities]
+            kept = [identity not in self._plan.set_aside for identity in identities(records)]
             records = records.filter(pa.array(kept, pa.bool_()))
         return records
 

@@ -52,6 +52,7 @@ class FakeCluster:
     topic_ids: dict[str, str] = field(default_factory=dict)
     earliest: dict[TopicPartition, int] = field(default_factory=dict)
     group: dict[TopicPartition, int] = field(default_factory=dict)
+    earliest_hour: int = 0  # of the records' timestamps, an hour each
 
     def produce(self, topic: str, partition: int, *records: tuple[bytes | None, bytes | None]) -> None:
         self.topic_ids.setdefault(topic, f"id-of-{topic}")
@@ -85,7 +86,7 @@ class FakeCluster:
                     "topic": at.topic,
                     "partition": at.partition,
                     "offset": offset,
-                    "timestamp": timestamp_of(offset),
+                    "timestamp": timestamp_of(self.earliest_hour + offset),
                     "timestampType": 0,
                     "headers": [{"key": "h", "value": b"%d" % offset}, {"key": "n", "value": None}],
                 }

@@ -140,7 +140,7 @@ def test_json_on_spark_with_dead_letters_and_figures(cluster: RunningCluster, tm
         "--metrics-file", str(metrics),
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-3000:]
-    assert "batch 0: 200 rows, 2 dead letters" in ran.stdout
+    assert "batch 1: 200 rows, 2 dead letters" in ran.stdout
     rows = DeltaTable(str(lake / "on-spark")).to_pyarrow_table()
     assert sorted(rows["id"].to_pylist()) == list(range(200))
     reasons = DeltaTable(str(lake / "on-spark__dead_letters")).to_pyarrow_table()["reason"].to_pylist()
