@@ -62,12 +62,13 @@ ColumnType = Kind | DecimalOf | ListOf | MapOf | Struct
 
 NAME_LENGTH_MAX = 255
 DECIMAL_PRECISION_MAX = 38
-# Delta refuses these in names unless a table maps them; one rule for all formats is easier to remember than three.
-_REFUSED_IN_NAMES = str.maketrans(dict.fromkeys(" ,;{}()\n\t=", "_"))
+# Delta refuses these in names unless a table maps them, and a dot is a path's in Iceberg; one rule for all formats is
+# easier to remember than three.
+_REFUSED_IN_NAMES = str.maketrans(dict.fromkeys(" ,;{}()\n\t=.", "_"))
 
 
 def column_name(field: str, reserved: Iterable[str] = ()) -> str | None:
-    """The column's name for a field's: characters that Delta refuses become `_`, a reserved name gets a `_` behind it.
+    """The column's name for a field's: characters that a format refuses become `_`, a reserved name gets a `_` behind.
 
     None: the field can have no column (no name, or a name longer than file systems take).
     """
@@ -101,12 +102,42 @@ def merged(one: ColumnType, other: ColumnType) -> ColumnType:
 
 
 def merged_structs(one: Struct, other: Struct) -> Struct:
-    """Both's columns; the order is that in which they were first seen."""
-    types = {column.name: column.type for column in one.columns}
+    """Both's columns; the order is that in which they were first seen.
+
+    Of names that differ in case only the first is a column: formats and Spark don't tell them apart.
+    """
+    columns = {column.name.lower(): column for column in one.columns}
     for column in other.columns:
-        seen = types.get(column.name)
-        types[column.name] = column.type if seen is None else merged(seen, column.type)
-    return Struct(tuple(Column(name, column_type) for name, column_type in types.items()))
+        seen = columns.setdefault(column.name.lower(), column)
+        if seen is not column and seen.name == column.name:
+            columns[column.name.lower()] = Column(column.name, merged(seen.type, column.type))
+    return Struct(tuple(columns.values()))
+
+
+def refined(declared: ColumnType, seen: ColumnType) -> ColumnType:
+    """What is declared, with what was seen of values in place of what the declaration leaves open."""
+    match declared, seen:
+        case Kind.UNKNOWN, _:
+            return seen
+        case Struct(), Struct():
+            known = {column.name: refined(column.type, type_in(seen, column.name)) for column in declared.columns}
+            more = {column.name: column.type for column in seen.columns if column.name not in known}
+            return Struct(tuple(Column(name, each) for name, each in {**known, **more}.items()))
+        case ListOf(), ListOf():
+            return ListOf(refined(declared.element, seen.element))
+        case MapOf(), Struct():  # an object of JSON looks like either
+            value = declared.value
+            for column in seen.columns:
+                value = merged(value, refined(declared.value, column.type))
+            return MapOf(value)
+        case _:
+            return declared
+
+
+def type_in(struct: Struct, name: str) -> ColumnType:
+    """UNKNOWN where the struct has no such column."""
+    found = struct.column(name)
+    return Kind.UNKNOWN if found is None else found.type
 
 
 def evolved(table: Struct, growth: Struct) -> Struct:
@@ -139,13 +170,22 @@ def _grown(column_type: ColumnType, growth: Column | None) -> ColumnType:
             return column_type
 
 
+def within(table: Struct, growth: Struct, leaves_max: int) -> Struct:
+    """Of the growth's columns, the first so many as leave the table at most so wide."""
+    columns: list[Column] = []
+    for column in growth.columns:
+        if leaves(evolved(table, Struct((*columns, column)))) <= leaves_max:
+            columns.append(column)
+    return Struct(tuple(columns))
+
+
 def additions(table: Struct, declared: Struct) -> Struct:
-    """What of the declared columns the table lacks."""
+    """What of the declared columns the table lacks; one whose name differs in case only from the table's it can't get."""
     before = {column.name.lower(): column for column in table.columns}
     lacking = []
     for column in declared.columns:
         known = before.get(column.name.lower())
-        if known is None or _grown(known.type, column) != known.type:
+        if known is None or (known.name == column.name and _grown(known.type, column) != known.type):
             lacking.append(column)
     return Struct(tuple(lacking))
 
@@ -158,7 +198,7 @@ def settled(column_type: ColumnType) -> ColumnType | None:
         case Struct():
             columns = [(column.name, settled(column.type)) for column in column_type.columns]
             kept = tuple(Column(name, inner) for name, inner in columns if inner is not None)
-            return Struct(kept) if kept else None
+            return merged_structs(Struct(), Struct(kept)) if kept else None
         case ListOf():
             inner = settled(column_type.element)
             return ListOf(inner) if inner is not None else None

@@ -22,7 +22,9 @@ from pipeline.core.columns import (
     leaves,
     merged,
     merged_structs,
+    refined,
     settled,
+    type_in,
 )
 
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
@@ -122,6 +124,7 @@ class RowMaker:
     reserved: frozenset[str] = frozenset()
     columns_max: int = COLUMNS_MAX
     growth: Struct = field(default_factory=Struct)
+    _declared: Struct = field(default_factory=Struct)
     _fits: dict[str, tuple[str, Fit]] = field(init=False)
     _room: int = field(init=False)
 
@@ -136,7 +139,10 @@ class RowMaker:
         return self._struct(value, self._fits, self.columns, ())
 
     def declare(self, declared: Struct) -> None:
-        """Note the columns of a schema, whether or not a value of them was seen."""
+        """Note the columns of a schema, whether or not a value of them was seen; values don't change their types."""
+        renamed = [(column_name(column.name, self.reserved), column.type) for column in declared.columns]
+        declared = Struct(tuple(Column(name, each) for name, each in renamed if name is not None))
+        self._declared = merged_structs(self._declared, declared)
         self._grow(additions(self.columns, declared))
 
     def _grow(self, growth: Struct) -> None:
@@ -184,7 +190,8 @@ class RowMaker:
                 raise MisfitError(f"field {name} differs from column {_shown((*route, column.name))} in case only")
         if len(route) >= DEPTH_MAX:
             raise MisfitError(f"objects inside objects, over {DEPTH_MAX} deep")
-        grown: ColumnType = Struct((Column(cleaned, inferred(item, len(route))),))
+        seen = refined(self._declared_at((*route, cleaned)), inferred(item, len(route)))
+        grown: ColumnType = Struct((Column(cleaned, seen),))
         for step in reversed(route):
             match step:
                 case Inside.LIST:
@@ -196,6 +203,21 @@ class RowMaker:
         assert isinstance(grown, Struct)  # a route begins with a column
         self._grow(grown)
         return None
+
+    def _declared_at(self, route: Route) -> ColumnType:
+        """UNKNOWN where no schema says what is there."""
+        found: ColumnType = self._declared
+        for step in route:
+            match step, found:
+                case str(name), Struct():
+                    found = type_in(found, name)
+                case Inside.LIST, ListOf():
+                    found = found.element
+                case Inside.MAP, MapOf():
+                    found = found.value
+                case _:
+                    return Kind.UNKNOWN
+        return found
 
     def _fit_of(self, column_type: ColumnType, route: Route) -> Fit:
         match column_type:

@@ -166,3 +166,44 @@ def test_inference_of_nothing_is_nothing() -> None:
     maker = RowMaker(Struct())
     assert maker.row({"empty": {}, "list": [], "null": None}) == {}
     assert not maker.growth.columns
+
+
+def test_a_schema_decides_what_columns_hold_not_the_first_values() -> None:
+    maker = RowMaker(Struct(), frozenset({"_offset"}))
+    money = Struct((Column("price", DecimalOf(12, 2)), Column("open", Kind.UNKNOWN)))
+    maker.declare(
+        Struct((Column("money", ListOf(money)), Column("tags", MapOf(Kind.LONG)), Column("_offset", Kind.DOUBLE)))
+    )
+    maker.row(
+        {
+            "money": [{"price": decimal.Decimal("1.00"), "open": 1.5}],
+            "tags": {"a": 1},
+            "_offset": 1,
+            "more": {"x": True},
+        }
+    )
+    grown = evolved(Struct(), maker.growth)
+    assert grown == Struct(
+        (
+            Column("money", ListOf(Struct((Column("price", DecimalOf(12, 2)), Column("open", Kind.DOUBLE))))),
+            Column("tags", MapOf(Kind.LONG)),
+            Column("_offset_", Kind.DOUBLE),
+            Column("more", Struct((Column("x", Kind.BOOLEAN),))),
+        )
+    )
+    # A later schema's field inside of a column that is there already, and one more that only a value has.
+    maker = RowMaker(grown)
+    later = Struct((Column("money", ListOf(Struct((Column("rate", DecimalOf(5, 4)), *money.columns)))),))
+    maker.declare(later)
+    maker.row({"money": [{"rate": decimal.Decimal("0.1900"), "seen": "x"}]})
+    element = evolved(grown, maker.growth).columns[0].type
+    assert element == ListOf(
+        Struct(
+            (
+                Column("price", DecimalOf(12, 2)),
+                Column("open", Kind.DOUBLE),
+                Column("rate", DecimalOf(5, 4)),
+                Column("seen", Kind.STRING),
+            )
+        )
+    )
