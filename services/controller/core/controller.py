@@ -178,8 +178,10 @@ class Controller:
             elif response.error_code == ErrorCode.STALE_BROKER_EPOCH:
                 self.links.on_refused(link, response.sequence, now_ms)
             else:
-                self._electable |= self.links.on_response(link, response, now_ms)
+                electable = self.links.on_response(link, response, now_ms)
+                self._electable |= electable
                 self._deletions_due = True
+                self._drains_due |= bool(electable)
         return self._turn(now_ms)
 
     def on_peer_gone(self, node_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
@@ -315,7 +317,8 @@ class Controller:
         else:
             self._electable |= changes.topics
         self._members_due |= changes.members
-        self._deletions_due = self._drains_due = True
+        self._deletions_due = True
+        self._drains_due |= self.drains.may_go_on_after(changes)
         controller_epoch = self.candidacy.controller_epoch
         if changes.logstores:
             self._effects += self.links.ask_after_disks(controller_epoch, now_ms)

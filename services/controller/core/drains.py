@@ -18,7 +18,7 @@ from typing import Final
 
 from barnabas.cluster.keys import PartitionRecord
 from services.controller.core.chunk_changes import ChunkChanges, PartitionKey
-from services.controller.core.image import ControllerImage
+from services.controller.core.image import Changes, ControllerImage
 from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.partition_changes import Liveness, may_take_over, reassigned
 from services.controller.core.replica_spread import ReplicaSpread
@@ -110,6 +110,29 @@ class Drains:
             elif leads and not is_moving and not record.move_replicas:
                 progress.blocked.append(f"{name}: no other in-sync replica can lead it")
         return progress
+
+    def may_go_on_after(self, changes: Changes) -> bool:
+        """Whether there may be moves to begin that there were not before: somebody came or went, a replica has gone
+        from a drained logstore, or a partition that has one there is another. Anything else has the controller look at
+        no partition for their sake.
+        """
+        emptied = {node_id for node_id, record in self._image.drains.items() if record.move_replicas}
+        if not emptied:
+            return False
+        if changes.logstores or changes.members or changes.drains or changes.deleted_topics:
+            return True
+        return not emptied.isdisjoint(changes.removed_replicas) or any(
+            not emptied.isdisjoint(partition.replicas) for partition in self._changed(changes)
+        )
+
+    def _changed(self, changes: Changes) -> Iterator[PartitionRecord]:
+        for topic_id in changes.topics:
+            numbers = changes.partitions.get(topic_id)
+            if numbers is None:
+                yield from [partition for _, partition in self._image.partitions(topic_id)]
+            else:
+                found = [self._image.partition(topic_id, number) for number in sorted(numbers)]
+                yield from [partition for partition in found if partition is not None]
 
     def next_moves(self) -> list[Write]:
         """Moves off drained logstores to begin now; one Txn's worth."""
