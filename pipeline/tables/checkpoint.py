@@ -1,7 +1,9 @@
 """Spark's checkpoint, read: what its logs of offsets and commits say.
 
 `offsets/<n>` is written before batch n runs, `commits/<n>` after; a line of version, a line of Spark's own, then a line
-per source. A run goes on in the newest generation (`0001`, `0002`, …) if that agrees with the table, else in a new one.
+per source. Each run has a generation of its own (`0001-<run>`, `0002-<run>`, …): of two runs at once neither finds the
+other's batches in its logs, which Spark takes for a reason to end both. A run whose newest generation agrees with the
+table begins with a copy of what Spark goes on from; else with nothing.
 """
 
 from __future__ import annotations
@@ -53,26 +55,48 @@ class Checkpoint:
         ended = self.positions(finished) if finished >= 0 else None
         return CheckpointState(ended or {}, self.positions(begun) if begun > finished else None)
 
+    def go_on_from(self, earlier: Checkpoint) -> None:
+        """Copy what Spark needs to go on there: the two newest batches of both logs.
+
+        Offsets come last: a copy that was cut short is behind the table, or has no batch, and is not gone on from.
+        """
+        for log in ("commits", "offsets"):
+            for number in sorted(earlier._numbers(log))[-2:]:
+                filesystem, source = filesystem_and_path(f"{earlier.uri}/{log}/{number}")
+                _, path = filesystem_and_path(f"{self.uri}/{log}/{number}")
+                filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+                unnamed = f"{path.rpartition('/')[0]}/.{number}"
+                filesystem.copy_file(source, unnamed)
+                filesystem.move(unnamed, path)
+
     def _numbers(self, log: str) -> list[int]:
         filesystem, path = filesystem_and_path(f"{self.uri}/{log}")
         found = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
         return [int(each.base_name) for each in found if each.base_name.isdigit()]
 
 
-def generations(root: str) -> list[int]:
-    """Which there are, oldest first."""
+def newest_checkpoint(root: str) -> Checkpoint | None:
+    """The newest in which a batch was begun."""
+    for _, name in reversed(_generations(root)):
+        checkpoint = Checkpoint(f"{root}/{name}")
+        if checkpoint.state() is not None:
+            return checkpoint
+    return None
+
+
+def new_checkpoint(root: str, run: str) -> Checkpoint:
+    """An empty one for this run, above all that there are; those that nobody will look at again are deleted."""
+    known = _generations(root)
+    filesystem, path = filesystem_and_path(root)
+    for _, name in known[:-GENERATIONS_KEPT]:
+        filesystem.delete_dir(f"{path}/{name}")
+    number = known[-1][0] + 1 if known else 1
+    return Checkpoint(f"{root}/{number:04}-{run}")
+
+
+def _generations(root: str) -> list[tuple[int, str]]:
+    """Number and name of each, oldest first."""
     filesystem, path = filesystem_and_path(root)
     found = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    return sorted(int(each.base_name) for each in found if each.base_name.isdigit())
-
-
-def generation(root: str, number: int) -> Checkpoint:
-    return Checkpoint(f"{root}/{number:04}")
-
-
-def forget_before(root: str, number: int) -> None:
-    """Delete generations that nobody will look at again."""
-    filesystem, path = filesystem_and_path(root)
-    for old in generations(root):
-        if old <= number - GENERATIONS_KEPT:
-            filesystem.delete_dir(f"{path}/{old:04}")
+    names = [each.base_name for each in found]
+    return sorted((int(name.partition("-")[0]), name) for name in names if name.partition("-")[0].isdigit())

@@ -16,7 +16,7 @@ from pipeline.core.cluster import Extents
 from pipeline.core.freshness import BatchFigures
 from pipeline.core.positions import Positions, TopicPartition, TopicPositions, each_offset
 from pipeline.core.tables_job import TablesJob
-from pipeline.tables.checkpoint import Checkpoint, forget_before, generation, generations
+from pipeline.tables.checkpoint import Checkpoint, new_checkpoint, newest_checkpoint
 from pipeline.tables.cluster import Cluster
 from pipeline.tables.contract import Clock, SupersededError, TableError
 from pipeline.tables.destination import Destination, ProgressMovedError, discard
@@ -71,15 +71,13 @@ class TablesRun:
         wanted = {topic: TopicPositions(each.topic_id, each.latest) for topic, each in extents.items()}
         progress, made_anew = self._progress(wanted)
         root = to_uri(self.job.checkpoint_root)
-        known = generations(root)
-        newest = known[-1] if known else 0
-        start = decide_start(generation(root, newest).state() if newest else None, progress)
+        earlier = newest_checkpoint(root)
+        start = decide_start(earlier.state() if earlier is not None else None, progress)
         if start.reason:
             self.say(start.reason)
-        if not start.resume:
-            newest += 1
-        forget_before(root, newest)
-        self._checkpoint = generation(root, newest)
+        self._checkpoint = new_checkpoint(root, self.run)
+        if earlier is not None and start.resume:
+            self._checkpoint.go_on_from(earlier)
         self._before = self._first_positions(start.positions, is_first_run=not progress and not made_anew)
         self._tell_group(wanted, progress)
         return self._checkpoint, self._before

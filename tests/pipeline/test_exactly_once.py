@@ -106,14 +106,10 @@ def test_the_older_of_two_runs_is_refused(world: World) -> None:
     older = world.start()
     older.batch()
     newer = world.start()
+    assert older.checkpoint != newer.checkpoint  # in one, Spark would end whichever writes second, the newer one too
     world.cluster.produce("orders", 0, (b"later", b"x"))
     newer.batch()
     world.cluster.produce("orders", 1, (b"later", b"x"))
-    # Spark's checkpoint is the older's own here, as on another machine.
-    shutil.copytree(older.checkpoint, older.checkpoint.with_name("0099"))
-    older.checkpoint = older.checkpoint.with_name("0099")
-    (older.checkpoint / "commits/1").unlink()
-    (older.checkpoint / "offsets/1").unlink()
     with pytest.raises(SupersededError, match="another run of this job took the table over"):
         older.batch()
     newer.batch()
@@ -150,11 +146,38 @@ def test_a_group_ahead_of_the_table_is_told_and_set_back(world: World) -> None:
     assert world.cluster.group[TopicPartition("orders", 0)] == 30
 
 
-def test_a_job_of_another_kind_does_not_touch_the_table(world: World) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ({}, {"mode": "upsert"}, "was made by a job with mode append, this one says upsert"),
+        ({"mode": "upsert"}, {"mode": "append"}, "was made by a job with mode upsert, this one says append"),
+        ({}, {"value": "json"}, "was made by a job with value raw, this one says json"),
+        (
+            {"value": "json"},
+            {"value": "avro", "registry": "http://localhost:1"},
+            "was made by a job with value json, this one says avro",
+        ),
+        ({"value": "json"}, {"keep_raw": True}, "has no column _value: it was made by a job of another kind"),
+        ({}, {"partition_by": "day"}, "is partitioned by none, the job says day"),
+        (
+            {"partition_by": "bucket(4)"},
+            {"partition_by": "bucket(8)"},
+            r"is partitioned by bucket\(4\), the job says bucket\(8\)",
+        ),
+        ({"partition_by": "hour"}, {"partition_by": "none"}, "is partitioned by hour, the job says none"),
+    ],
+)
+def test_a_job_of_another_kind_does_not_touch_the_table(
+    world: World, before: dict[str, Any], after: dict[str, Any], line: str
+) -> None:
+    world.options |= before
     world.run()
-    world.options["value"] = "json"
-    with pytest.raises(TableError, match="has no column _headers: it was made by a job of another kind"):
+    written = {path: path.stat().st_mtime_ns for path in world.root.rglob("*")}
+    world.options |= after
+    with pytest.raises(TableError, match=line) as refused:
         world.start()
+    assert len(str(refused.value).splitlines()) == 1
+    assert {path: path.stat().st_mtime_ns for path in world.root.rglob("*")} == written
 
 
 @pytest.mark.parametrize("seed", range(6))
