@@ -33,8 +33,9 @@ def main(verbose: bool) -> None:
         format="%(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
-    for noisy in ("py4j", "pyiceberg"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
+    # It prints whatever a batch raises, before that becomes the one line.
+    logging.getLogger("py4j").setLevel(logging.ERROR if verbose else logging.CRITICAL)
 
 
 main.add_command(tables)

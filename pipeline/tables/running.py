@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import signal
 import socket
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.core.errors import PipelineError
 from pipeline.core.freshness import BatchFigures
+from pipeline.core.losses import loss_advice
 from pipeline.core.options import Use, read_options
 from pipeline.core.positions import Positions, each_offset
 from pipeline.core.tables_job import TablesJob
@@ -31,8 +33,10 @@ from pipeline.tables.warehouse import TableFormat, Warehouse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
-_OURS = re.compile(r"pipeline\.[a-z_.]+\.[A-Z]\w+: (.+)")
+_OURS = re.compile(r"pipeline\.[a-z_.]+\.([A-Z]\w+): (.+)")
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large", "database or disk is full")
 
 
 def wall_ms() -> int:
@@ -74,11 +78,15 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
     read = read_options(source_options(job, {}), Use.STREAM)
     with KafkaClient(read.client) as client:
         run = TablesRun(job, name, warehouse_of(job), JobCluster(job, client), wall_ms, say, figures)
-        checkpoint, positions = run.begin()
-        say(
-            f"{job.name}: {', '.join(sorted(run.destinations)) or 'no table yet'} in {job.into} at {job.to}, run {name}"
-        )
-        spark = spark_session(f"barnabas-pipeline {job.name}", settings)
+        try:
+            checkpoint, positions = run.begin()
+            say(
+                f"{job.name}: {', '.join(sorted(run.destinations)) or 'no table yet'} in {job.into} at {job.to}, "
+                f"run {name}"
+            )
+            spark = spark_session(f"barnabas-pipeline {job.name}", settings)
+        except Exception as error:  # of the libraries of tables and catalogs, of Spark
+            raise as_pipeline_error(error, job.checkpoint_root) from error
         try:
             options = source_options(job, positions)
             _stream(spark, run, options, checkpoint.uri)
@@ -156,16 +164,32 @@ def as_pipeline_error(error: Exception, checkpoint: str) -> PipelineError:
     """One sentence for what ended a run: ours as it was raised, Spark's by what it carries of ours."""
     if isinstance(error, PipelineError):
         return error
+    log.info("what ended the run", exc_info=error)
     text = str(error)
-    if "No space left on device" in text or "Disk quota exceeded" in text:
+    if any(sign in text for sign in _FULL):
         return TableError(
             f"no space left for the checkpoint {checkpoint} or the table beside it; make room and start the job again: "
             "it goes on from what the table has"
         )
     ours = _OURS.findall(text)
     if ours:
-        return TableError(ours[-1].strip())
+        return TableError(_advised(*ours[-1]))
     if "concurrent" in text.lower() and "checkpoint" in text.lower():
         return TableError(f"another run uses the checkpoint {checkpoint}: one of the two has to end")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return TableError(f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}")
+
+
+def _advised(kind: str, text: str) -> str:
+    """What the source says, with what a job's user can do about it in the place of the advice to a query's."""
+    text = text.strip()
+    match kind:
+        case "DataLost":
+            said = text.removesuffix(f". {loss_advice('onDataLoss')}.")
+            if "deleted and made again" in said:
+                return f"{said}; to put the new topic's records behind the old one's, start with --recreated append"
+            return f"{said}; to go on with what is there, start with --option onDataLoss=continue"
+        case "CorruptBatch":
+            return f"{text}; if another replica has it whole, make that one the leader, and start the job again"
+        case _:
+            return text
