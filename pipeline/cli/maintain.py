@@ -23,10 +23,23 @@ HOUR_MS = 3_600_000
     show_default=True,
     help="Snapshots, and files that are in no newer one, are kept so long; a job under way needs an hour.",
 )
+@click.option(
+    "--orphans-hours",
+    type=click.IntRange(24),
+    default=72,
+    show_default=True,
+    help="Files that no commit names are deleted when they are older; longer than any batch lasts.",
+)
 def maintain(
-    into: str, to: str, catalog: tuple[str, ...], names: tuple[str, ...], small_mib: int, keep_hours: int
+    into: str,
+    to: str,
+    catalog: tuple[str, ...],
+    names: tuple[str, ...],
+    small_mib: int,
+    keep_hours: int,
+    orphans_hours: int,
 ) -> None:
-    """Small files made large, old snapshots forgotten; beside a running job."""
+    """Small files made large, old snapshots forgotten, files of no commit deleted; beside a running job."""
     from pipeline.tables.maintaining import maintain_table
     from pipeline.tables.running import wall_ms
     from pipeline.tables.warehouse import TableFormat, Warehouse
@@ -36,5 +49,5 @@ def maintain(
         table = warehouse.open(name, "maintain")
         if table is None:
             raise WrongOption(f"there is no table {name} ({into}) at {to}")
-        done = maintain_table(table, wall_ms, small_mib * 1024 * 1024, keep_hours * HOUR_MS)
+        done = maintain_table(table, wall_ms, small_mib * 1024 * 1024, keep_hours * HOUR_MS, orphans_hours * HOUR_MS)
         click.echo(done.line(name))

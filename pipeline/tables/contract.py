@@ -80,6 +80,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """By which sort of job a table was made: its rows mean what they do only for another of the same sort."""
+
+    mode: str
+    value: str
+
+    def text(self) -> str:
+        return f"{self.mode} {self.value}"
+
+
+def kind_of(text: str | None) -> Kind | None:
+    """The opposite of `text`; None for a table without."""
+    return None if text is None else Kind(*text.split(" "))
+
+
+@dataclass(frozen=True, slots=True)
 class Owner:
     """Which run of a job has the table: the highest epoch."""
 
@@ -95,6 +111,10 @@ class Table(Protocol):
 
     @property
     def partitioning(self) -> Partitioning: ...
+
+    @property
+    def kind(self) -> Kind | None:
+        """As it was made; None for tables that tell nothing of it (dead letters)."""
 
     def refresh(self) -> None:
         """Read the table's head again."""
@@ -119,9 +139,21 @@ class Table(Protocol):
     def commit(self, change: Change) -> None:
         """All of the change or nothing, on the head last read. Raises CommitConflictError."""
 
+    def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
+        """Commit changes, one per key with a column that says of tombstones, and progress, on the head last read.
+
+        A row of the table that came by another partition and has the later timestamp stays. Raises CommitConflictError.
+        """
+
     def files(self) -> list[TableFile]: ...
 
     def write_target(self) -> WriteTarget: ...
 
     def expire(self, older_than_ms: int) -> int:
-        """Forget old snapshots and what only they hold; how many files (or snapshots) went."""
+        """Forget snapshots that were replaced before then, and what only they hold; how many files (or snapshots) went.
+
+        Raises CommitConflictError.
+        """
+
+    def remove_orphans(self, older_than_ms: int) -> int:
+        """Delete files that nothing in the table names, if they were written before then; how many went."""

@@ -16,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, WriterProperties
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.table import TableMerger
 from deltalake.transaction import AddAction, RemoveAction
 
 from pipeline.core.partitioning import PartitionBy, Partitioning, partitioning_of
@@ -26,14 +27,23 @@ from pipeline.tables.contract import (
     Change,
     Clock,
     CommitConflictError,
+    Kind,
     Owner,
     TableError,
     TableFile,
     WriteTarget,
     WrittenFile,
+    kind_of,
 )
-from pipeline.tables.locations import to_uri
+from pipeline.tables.locations import delete_file, to_uri
+from pipeline.tables.record_columns import TOMBSTONE
+from pipeline.tables.rows_of_files import as_schema
+from pipeline.tables.upserts import record_prefix
+from pipeline.tables.writing import partition_values
 
+_KIND = "barnabas.kind"
+_KEEP = "delta.deletedFileRetentionDuration"
+_KEEP_HOURS = 7 * 24  # as long as the log names removed files where it does not say otherwise
 _EARLIER = "of an earlier topic"  # the log keeps a hash: that it is not this topic's id is all that is known
 _STATISTICS_OF = frozenset({"partition", "offset", "timestamp", "_partition", "_offset", "_timestamp"})
 
@@ -56,16 +66,24 @@ class DeltaLakeTable:
 
     @classmethod
     def create(
-        cls, location: str, job: str, schema: pa.Schema, partitioning: Partitioning, now_ms: Clock
+        cls,
+        location: str,
+        job: str,
+        schema: pa.Schema,
+        partitioning: Partitioning,
+        kind: Kind | None,
+        now_ms: Clock,
     ) -> DeltaLakeTable:
         columns = list(schema)
         if partitioning.by is not PartitionBy.NONE:
             columns.append(pa.field(partitioning.column, pa.string()))
+        configuration = {"delta.checkpointInterval": "50"} | ({} if kind is None else {_KIND: kind.text()})
         table = DeltaTable.create(
             to_uri(location),
             pa.schema(columns),
             partition_by=_partition_columns(partitioning),
-            configuration={"delta.checkpointInterval": "50"},
+            configuration=configuration,
+            raise_if_key_not_exists=False,
         )
         return cls(to_uri(location), table, job, now_ms)
 
@@ -82,6 +100,10 @@ class DeltaLakeTable:
             raise TableError(
                 f"{self.name} is partitioned by {', '.join(columns)}: not a table of this pipeline"
             ) from None
+
+    @property
+    def kind(self) -> Kind | None:
+        return kind_of(self._table.metadata().configuration.get(_KIND))
 
     def refresh(self) -> None:
         self._table.update_incremental()
@@ -129,12 +151,63 @@ class DeltaLakeTable:
         replaces = bool(change.removed) and change.progress is None  # compaction: the same rows in other files
         actions: list[AddAction | RemoveAction] = [self._add(each, data_change=not replaces) for each in change.added]
         actions += [self._remove(each, data_change=not replaces) for each in change.removed]
+        self._write(actions, self._transactions(change.progress or {}), change.notes)
+
+    def _transactions(self, progress: Positions) -> list[Transaction]:
         transactions = []
-        for topic, reached in (change.progress or {}).items():
+        for topic, reached in progress.items():
             transactions.append(Transaction(self._application(topic), _number_of(reached.topic_id)))
-        for (topic, partition), offset in each_offset(change.progress or {}):
+        for (topic, partition), offset in each_offset(progress):
             transactions.append(Transaction(self._application(topic, partition), offset))
-        self._write(actions, transactions, change.notes)
+        return transactions
+
+    def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
+        """By delta-rs' merge: files and progress in one commit, onto the version last read or not at all."""
+        transactions = self._transactions(progress)
+        version = self._table.version()
+        merge = self._merge(changes, self._properties(transactions, notes))
+
+        def commit() -> None:
+            merge.execute()
+            if self._table.version() == version:  # nothing was changed: then delta-rs commits nothing, progress neither
+                self._create([], transactions, notes)
+
+        self._attempt(commit)
+
+    def _merge(self, changes: pa.Table, properties: CommitProperties) -> TableMerger:
+        partitioning, prefix, schema = self.partitioning, record_prefix(changes), self.arrow_schema()
+        names = list(schema.names)
+        source = as_schema(changes, schema.append(pa.field(TOMBSTONE, pa.bool_())))
+        same_key = _equal(f"{prefix}key")
+        if partitioning.by is not PartitionBy.NONE:
+            values = partition_values(changes, partitioning)
+            assert values is not None  # there is a partitioning
+            labels = [partitioning.label(each) for each in values.to_pylist()]
+            source = source.append_column(partitioning.column, pa.array(labels, pa.string()))
+            names.append(partitioning.column)
+            if partitioning.by is PartitionBy.BUCKET:
+                # Named one by one: by these, and not by what the source holds, are files left out before they are read.
+                touched = ", ".join(f"'{label}'" for label in sorted(set(labels)))
+                column = _quoted(partitioning.column)
+                same_key = f"target.{column} IN ({touched}) AND {_equal(partitioning.column)} AND {same_key}"
+        partition, timestamp = _quoted(f"{prefix}partition"), _quoted(f"{prefix}timestamp")
+        moved_later = f"target.{partition} <> source.{partition} AND target.{timestamp} > source.{timestamp}"
+        newer = f"NOT coalesce({moved_later}, false)"
+        updates = {_quoted(name): f"source.{_quoted(name)}" for name in names}
+        tombstone = f"source.{_quoted(TOMBSTONE)}"
+        return (
+            self._table.merge(
+                source,
+                same_key,
+                source_alias="source",
+                target_alias="target",
+                writer_properties=WriterProperties(compression="ZSTD"),
+                commit_properties=properties,
+            )
+            .when_matched_delete(f"{tombstone} AND {newer}")
+            .when_matched_update(updates, f"NOT {tombstone} AND {newer}")
+            .when_not_matched_insert(updates, f"NOT {tombstone}")
+        )
 
     def files(self) -> list[TableFile]:
         partitioning = self.partitioning
@@ -152,13 +225,36 @@ class DeltaLakeTable:
 
     def expire(self, older_than_ms: int) -> int:
         """Vacuum: delete files that went out of the table before then; checkpoint, and drop the log before it."""
-        hours = max(0, (self._now_ms() - older_than_ms) // 3_600_000)
-        # Full: also what no commit ever named. Files under way of a running job are younger than any sane bound.
-        gone = self._table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False, full=True)
+        hours = self._hours_since(older_than_ms)
+        wanted = f"interval {hours} hours"
+        if hours > _KEEP_HOURS and self._table.metadata().configuration.get(_KEEP) != wanted:
+            # A file removed that long ago is an orphan to all who look at a log that has forgotten it.
+            properties = self._properties([], {})
+            self._attempt(lambda: self._table.alter.set_table_properties({_KEEP: wanted}, commit_properties=properties))
+        gone = self._vacuum(hours, dry_run=False, full=False)
         self.refresh()
         self._table.create_checkpoint()
         self._table.cleanup_metadata()
         return len(gone)
+
+    def remove_orphans(self, older_than_ms: int) -> int:
+        """What a full vacuum would take and the log does not name. (Those that it names are `expire`'s.)"""
+        self.refresh()
+        unused = self._vacuum(self._hours_since(older_than_ms), dry_run=True, full=True)
+        removed = set(self._vacuum(0, dry_run=True, full=False))
+        orphans = [path for path in unused if path not in removed]
+        for path in orphans:
+            delete_file(f"{self.name}/{path}")
+        return len(orphans)
+
+    def _hours_since(self, wall_ms: int) -> int:
+        return max(0, (self._now_ms() - wall_ms) // 3_600_000)
+
+    def _vacuum(self, hours: int, *, dry_run: bool, full: bool) -> list[str]:
+        gone: list[str] = self._table.vacuum(
+            retention_hours=hours, dry_run=dry_run, enforce_retention_duration=False, full=full
+        )
+        return gone
 
     def _application(self, topic: str, partition: int | None = None) -> str:
         return f"barnabas/{self._job}/{topic}" + ("" if partition is None else f"/{partition}")
@@ -173,13 +269,20 @@ class DeltaLakeTable:
         transactions: list[Transaction],
         notes: Mapping[str, str],
     ) -> None:
-        columns = _partition_columns(self.partitioning)
-        properties = self._properties(transactions, notes)
-        schema = self._table.schema()
-        self._attempt(
-            lambda: self._table.create_write_transaction(
-                actions, "append", schema, columns, commit_properties=properties
-            )
+        self._attempt(lambda: self._create(actions, transactions, notes))
+
+    def _create(
+        self,
+        actions: list[AddAction | RemoveAction],
+        transactions: list[Transaction],
+        notes: Mapping[str, str],
+    ) -> None:
+        self._table.create_write_transaction(
+            actions,
+            "append",
+            self._table.schema(),
+            _partition_columns(self.partitioning),
+            commit_properties=self._properties(transactions, notes),
         )
 
     def _attempt(self, commit: Callable[[], None]) -> None:
@@ -220,6 +323,15 @@ class DeltaLakeTable:
 
 def _partition_columns(partitioning: Partitioning) -> list[str]:
     return [] if partitioning.by is PartitionBy.NONE else [partitioning.column]
+
+
+def _quoted(name: str) -> str:
+    """A column's name, whatever it is made of, in delta-rs' expressions."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _equal(name: str) -> str:
+    return f"target.{_quoted(name)} = source.{_quoted(name)}"
 
 
 def _value(partitioning: Partitioning, label: str | None) -> int | None:

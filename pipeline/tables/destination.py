@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,14 +19,13 @@ from pipeline.tables.arrow_types import from_arrow_schema, to_arrow_schema
 from pipeline.tables.contract import (
     Change,
     CommitConflictError,
+    Kind,
     Owner,
     SupersededError,
     Table,
     TableError,
     WriteTarget,
-    WrittenFile,
 )
-from pipeline.tables.locations import delete_file
 from pipeline.tables.record_columns import (
     TOMBSTONE,
     RecordIdentity,
@@ -36,8 +35,9 @@ from pipeline.tables.record_columns import (
 )
 from pipeline.tables.rows_of_files import read_rows
 from pipeline.tables.tasks import TablePlan, TableReport
-from pipeline.tables.upserts import merge_changes
+from pipeline.tables.upserts import newest_changes
 from pipeline.tables.warehouse import DEAD_LETTERS, Warehouse
+from pipeline.tables.writing import discard
 
 log = logging.getLogger(__name__)
 CLAIM_ATTEMPTS = 10
@@ -63,7 +63,8 @@ class Destination:
         """Make what is not there, and claim it: a run that had it before is refused from now on."""
         table = warehouse.open(name, job.name)
         if table is None:
-            table = warehouse.create(name, job.name, first_schema(job), job.partitioning)
+            kind = Kind(job.mode, job.value)
+            table = warehouse.create(name, job.name, first_schema(job), job.partitioning, kind)
         _check_layout(name, job, table)
         dead_letters = warehouse.open(name + DEAD_LETTERS, job.name)
         if dead_letters is None:
@@ -136,36 +137,33 @@ class Destination:
         if report.dead_letters:
             after = advanced(self.dead_letters.progress(end), end)
             dead = Change(tuple(report.dead_letters), (), after, notes)
-            self._commit(self.dead_letters, self.dead_owner, end, lambda: dead)
+            self._commit(self.dead_letters, self.dead_owner, end, lambda: self.dead_letters.commit(dead))
             report.dead_letters.clear()  # committed: not to be discarded if what follows fails
         after = advanced(self.table.progress(end), end)
         if self.job.mode == "append":
             rows = Change(tuple(report.files), (), after, notes)
-            self._commit(self.table, self.owner, end, lambda: rows)
+            self._commit(self.table, self.owner, end, lambda: self.table.commit(rows))
         else:
-            self._commit(self.table, self.owner, end, lambda: self._merged(report, after, notes))
+            changes = newest_changes(report.files)
+            if changes is None:
+                self._commit(self.table, self.owner, end, lambda: self.table.commit(Change((), (), after, notes)))
+            else:
+                self._commit(self.table, self.owner, end, lambda: self.table.upsert(changes, after, notes))
             discard(report.files)
         report.files.clear()
 
-    def _merged(self, report: TableReport, after: Positions, notes: Mapping[str, str]) -> Change:
-        merged = merge_changes(self.table, report.files)
-        return Change(tuple(merged.added), tuple(merged.removed), after, notes)
-
-    def _commit(self, table: Table, owner: Owner, end: Positions, make: Callable[[], Change]) -> None:
-        """Commit onto the newest head; the change is made again for each head, since an upsert depends on it."""
+    def _commit(self, table: Table, owner: Owner, end: Positions, attempt: Callable[[], None]) -> None:
+        """Commit onto the newest head, tried again for each."""
         planned_from = table.progress(end)
         while True:
-            change = make()
             try:
-                table.commit(change)
+                attempt()
             except CommitConflictError as error:
                 log.info("%s", error)
                 table.refresh()
                 _check_owner(table, owner)
                 if table.progress(end) != planned_from:
                     raise ProgressMovedError from None
-                if self.job.mode == "upsert" and table is self.table:
-                    discard(change.added)  # merged with files of the head before
                 continue
             return
 
@@ -189,11 +187,6 @@ class Destination:
         }
 
 
-def discard(files: Iterable[WrittenFile]) -> None:
-    for each in files:
-        delete_file(each.uri)
-
-
 def first_schema(job: TablesJob) -> pa.Schema:
     """The columns that a job's table has before any value was seen: those of records, and the declared ones."""
     if job.value == "raw":
@@ -208,6 +201,13 @@ def decoding_of(job: TablesJob) -> Decoding:
 
 def _check_layout(name: str, job: TablesJob, table: Table) -> None:
     """A table made by a job of another kind is not this job's to write to."""
+    for option in ("mode", "value"):
+        made, asked = getattr(table.kind, option, None), getattr(job, option)
+        if made is not None and made != asked:
+            raise TableError(
+                f"table {name} was made by a job with {option} {made}, this one says {asked}: "
+                "choose another table, or make it the same"
+            )
     wanted = set(first_schema(job).names) - set(job.columns)
     lacking = sorted(wanted - set(table.arrow_schema().names))
     if lacking:

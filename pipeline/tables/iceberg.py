@@ -3,11 +3,14 @@
 Rows, columns and progress change in one commit: the snapshot's summary says which batch brought it and which offsets,
 the table's properties hold the job's progress and owner (a property outlives the expiry of snapshots). The catalog
 compares and sets; pyiceberg's own retries, which would put our files on top of another's commit, are turned off.
+
+What a catalog compares is the current snapshot, never a property. So a claim, and progress that brings no rows, are
+snapshots too (without files): a run that was superseded can't set the properties back.
 """
 
 from __future__ import annotations
 
-import datetime
+import itertools
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -35,17 +38,23 @@ from pipeline.core.positions import Positions, from_dict, to_dict
 from pipeline.tables.contract import (
     Change,
     CommitConflictError,
+    Kind,
     Owner,
     TableError,
     TableFile,
     WriteTarget,
     WrittenFile,
+    kind_of,
 )
+from pipeline.tables.orphans import delete_orphans
+from pipeline.tables.upserts import upsert_by_copying
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as PyIcebergTable
 
 _PARTITIONING = "barnabas.partitioning"
+_KIND = "barnabas.kind"
+_SUFFIXES = (".parquet", ".avro", ".metadata.json", ".puffin", ".stats")  # what can be an orphan
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
     "write.metadata.delete-after-commit.enabled": "true",
@@ -73,7 +82,13 @@ class IcebergTable:
 
     @classmethod
     def create(
-        cls, catalog: Catalog, identifier: str, job: str, schema: pa.Schema, partitioning: Partitioning
+        cls,
+        catalog: Catalog,
+        identifier: str,
+        job: str,
+        schema: pa.Schema,
+        partitioning: Partitioning,
+        kind: Kind | None,
     ) -> IcebergTable:
         namespace = identifier.rpartition(".")[0]
         if not namespace:
@@ -83,6 +98,8 @@ class IcebergTable:
         except NamespaceAlreadyExistsError:
             pass
         properties = {**_PROPERTIES, _PARTITIONING: str(partitioning), "write.parquet.compression-codec": "zstd"}
+        if kind is not None:
+            properties[_KIND] = kind.text()
         transaction = catalog.create_table_transaction(identifier, schema=schema, properties=properties)
         if partitioning.by is not PartitionBy.NONE:
             source, transform = _partition_field(partitioning, schema)
@@ -98,6 +115,10 @@ class IcebergTable:
     @property
     def partitioning(self) -> Partitioning:
         return parse_partitioning(self._table.properties.get(_PARTITIONING, "none"))
+
+    @property
+    def kind(self) -> Kind | None:
+        return kind_of(self._table.properties.get(_KIND))
 
     def refresh(self) -> None:
         self._table.refresh()
@@ -126,22 +147,29 @@ class IcebergTable:
 
     def claim(self, run: str) -> Owner:
         owner = Owner(self.owner().epoch + 1, run)
-        self._set_properties({self._property("owner"): json.dumps({"epoch": owner.epoch, "run": owner.run})})
+        transaction = self._table.transaction()
+        transaction.set_properties({self._property("owner"): json.dumps({"epoch": owner.epoch, "run": owner.run})})
+        notes = {"barnabas.job": self._job, "barnabas.run": run, "barnabas.epoch": str(owner.epoch)}
+        with transaction.update_snapshot(snapshot_properties=notes).fast_append():
+            pass
+        self._finish(transaction)
         return owner
 
     def commit(self, change: Change) -> None:
         transaction = self._table.transaction()
         if change.progress is not None:
             transaction.set_properties({self._property("progress"): json.dumps(to_dict(change.progress))})
-        if change.added or change.removed:
-            notes = {f"barnabas.{name}": value for name, value in change.notes.items()}
-            update = transaction.update_snapshot(snapshot_properties=notes)
-            with update.overwrite() if change.removed else update.fast_append() as snapshot:
-                for written in change.added:
-                    snapshot.append_data_file(self._data_file(written))
-                for removed in change.removed:
-                    snapshot.delete_data_file(self._data_files[removed.uri])
+        notes = {f"barnabas.{name}": value for name, value in change.notes.items()}
+        update = transaction.update_snapshot(snapshot_properties=notes)
+        with update.overwrite() if change.removed else update.fast_append() as snapshot:
+            for written in change.added:
+                snapshot.append_data_file(self._data_file(written))
+            for removed in change.removed:
+                snapshot.delete_data_file(self._data_files[removed.uri])
         self._finish(transaction)
+
+    def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
+        upsert_by_copying(self, changes, progress, notes)
 
     def files(self) -> list[TableFile]:
         self._data_files = {task.file.file_path: task.file for task in self._table.scan().plan_files()}
@@ -155,32 +183,67 @@ class IcebergTable:
         return WriteTarget(self._table.location().rstrip("/"), schema, self.partitioning)
 
     def expire(self, older_than_ms: int) -> int:
-        """Drop snapshots before then from the table, and the files that no snapshot has any more."""
-        before = self._all_files()
-        count = len(self._table.metadata.snapshots)
-        older_than = datetime.datetime.fromtimestamp(older_than_ms / 1000, datetime.UTC)
+        """Drop snapshots that were replaced before then from the table, and the files that no snapshot has any more.
+
+        Iceberg's own rule goes by when a snapshot was made. The one of last week that compaction replaced a minute ago
+        would go at once, under those who read it.
+        """
+        expired = self._replaced_before(older_than_ms)
+        if not expired:
+            return 0
+        before = self._snapshots_files()
         try:
-            self._table.maintenance.expire_snapshots().older_than(older_than).commit()
+            self._table.maintenance.expire_snapshots().by_ids(expired).commit()
         except (CommitFailedException, ValidationException) as error:
             raise CommitConflictError(f"{self.name}: {error}") from None
         self.refresh()
-        for path in sorted(before - self._all_files()):
+        for path in sorted(before - self._snapshots_files()):
             self._table.io.delete(path)
-        return count - len(self._table.metadata.snapshots)
+        return len(expired)
 
-    def _all_files(self) -> set[str]:
-        """Every file that any snapshot needs: data, manifests, lists of manifests."""
+    def _replaced_before(self, older_than_ms: int) -> list[int]:
+        metadata = self._table.metadata
+        replaced_ms: dict[int, int] = {}
+        for entry, following in itertools.pairwise(metadata.snapshot_log):
+            replaced_ms[entry.snapshot_id] = following.timestamp_ms
+        kept = {reference.snapshot_id for reference in metadata.refs.values()}
+        # One that was never current (a branch's that is gone) counts from when it was made.
+        return [
+            each.snapshot_id
+            for each in metadata.snapshots
+            if each.snapshot_id not in kept and replaced_ms.get(each.snapshot_id, each.timestamp_ms) < older_than_ms
+        ]
+
+    def remove_orphans(self, older_than_ms: int) -> int:
+        location = self._table.location().rstrip("/")
+        manifests: dict[str, set[str]] = {}
+
+        def named() -> set[str]:
+            self.refresh()
+            return self._snapshots_files(manifests) | self._metadata_files()
+
+        directories = (f"{location}/data", f"{location}/metadata")
+        return delete_orphans(self.name, directories, named, lambda path: path.endswith(_SUFFIXES), older_than_ms)
+
+    def _metadata_files(self) -> set[str]:
+        metadata = self._table.metadata
+        paths = {self._table.metadata_location, *(each.metadata_file for each in metadata.metadata_log)}
+        paths.update(each.statistics_path for each in metadata.statistics)
+        paths.update(each.statistics_path for each in metadata.partition_statistics)
+        return paths
+
+    def _snapshots_files(self, manifests: dict[str, set[str]] | None = None) -> set[str]:
+        """Every file that any snapshot needs: data, manifests, lists of manifests. `manifests`: known contents."""
+        known = {} if manifests is None else manifests
         paths: set[str] = set()
         for snapshot in self._table.metadata.snapshots:
             paths.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(self._table.io):
-                if manifest.manifest_path in paths:
-                    continue
+                if manifest.manifest_path not in known:
+                    entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
+                    known[manifest.manifest_path] = {entry.data_file.file_path for entry in entries}
                 paths.add(manifest.manifest_path)
-                paths.update(
-                    entry.data_file.file_path
-                    for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True)
-                )
+                paths |= known[manifest.manifest_path]
         return paths
 
     def _property(self, name: str) -> str:

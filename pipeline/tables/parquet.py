@@ -22,8 +22,20 @@ import pyarrow as pa
 
 from pipeline.core.partitioning import Partitioning, parse_partitioning
 from pipeline.core.positions import Positions, TopicPositions, from_dict, to_dict
-from pipeline.tables.contract import Change, Clock, CommitConflictError, Owner, TableError, TableFile, WriteTarget
+from pipeline.tables.contract import (
+    Change,
+    Clock,
+    CommitConflictError,
+    Kind,
+    Owner,
+    TableError,
+    TableFile,
+    WriteTarget,
+    kind_of,
+)
 from pipeline.tables.locations import delete_file, local_path, to_uri
+from pipeline.tables.orphans import delete_orphans
+from pipeline.tables.upserts import upsert_by_copying
 
 STATE_EVERY = 50
 
@@ -35,6 +47,7 @@ class _State:
     version: int = -1
     columns: pa.Schema | None = None
     partitioning: Partitioning = field(default_factory=Partitioning)
+    kind: Kind | None = None
     progress: dict[str, dict[str, TopicPositions]] = field(default_factory=dict)
     owners: dict[str, Owner] = field(default_factory=dict)
     files: dict[str, TableFile] = field(default_factory=dict)
@@ -46,6 +59,8 @@ class _State:
             self.columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(entry["columns"])))
         if "partitioning" in entry:
             self.partitioning = parse_partitioning(entry["partitioning"])
+        if "kind" in entry:
+            self.kind = kind_of(entry["kind"])
         for job, owner in entry.get("owners", {}).items():
             self.owners[job] = Owner(int(owner["epoch"]), str(owner["run"]))
         for job, progress in entry.get("progress", {}).items():
@@ -66,6 +81,7 @@ class _State:
             "wall_ms": 0,
             "columns": _columns_text(self.columns),
             "partitioning": str(self.partitioning),
+            **({} if self.kind is None else {"kind": self.kind.text()}),
             "owners": {job: {"epoch": each.epoch, "run": each.run} for job, each in self.owners.items()},
             "progress": {job: to_dict(each) for job, each in self.progress.items()},
             "added": [_file_entry(path, each, self.partitioning) for path, each in self.files.items()],
@@ -102,11 +118,18 @@ class ParquetTable:
 
     @classmethod
     def create(
-        cls, location: str, job: str, schema: pa.Schema, partitioning: Partitioning, now_ms: Clock
+        cls,
+        location: str,
+        job: str,
+        schema: pa.Schema,
+        partitioning: Partitioning,
+        kind: Kind | None,
+        now_ms: Clock,
     ) -> ParquetTable:
         root = _root(location)
         table = cls(to_uri(location), job, _State(), root, now_ms)
-        table._append({"columns": _columns_text(schema), "partitioning": str(partitioning)})
+        entry = {"columns": _columns_text(schema), "partitioning": str(partitioning)}
+        table._append(entry if kind is None else {**entry, "kind": kind.text()})
         return table
 
     @property
@@ -116,6 +139,10 @@ class ParquetTable:
     @property
     def partitioning(self) -> Partitioning:
         return self._state.partitioning
+
+    @property
+    def kind(self) -> Kind | None:
+        return self._state.kind
 
     def refresh(self) -> None:
         self._state = _read_state(self._root, self._state)
@@ -154,6 +181,9 @@ class ParquetTable:
             entry["progress"] = {self._job: to_dict(change.progress)}
         self._append(entry)
 
+    def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
+        upsert_by_copying(self, changes, progress, notes)
+
     def files(self) -> list[TableFile]:
         return [
             TableFile(f"{self._location}/{path}", each.partition, each.size_bytes, each.record_count)
@@ -175,6 +205,22 @@ class ParquetTable:
             if int(entry.name[:20]) < self._state.version and entry.stat().st_mtime * 1000 < older_than_ms:
                 entry.unlink()
         return len(forgotten)
+
+    def remove_orphans(self, older_than_ms: int) -> int:
+        def named() -> set[str]:
+            self.refresh()
+            return {f"{self._location}/{path}" for path in (*self._state.files, *self._state.removed)}
+
+        below = f"{self._location}/data"
+        count = delete_orphans(self.name, (below,), named, lambda path: path.endswith(".parquet"), older_than_ms)
+        for unnamed in (*self._root.glob(".*"), *(self._root / "log").glob(".*")):  # of a commit that died
+            try:
+                if unnamed.stat().st_mtime * 1000 < older_than_ms:
+                    unnamed.unlink()
+                    count += 1
+            except FileNotFoundError:
+                pass  # of a commit under way, which is done with it now
+        return count
 
     def _relative(self, uri: str) -> str:
         return uri.removeprefix(self._location + "/")

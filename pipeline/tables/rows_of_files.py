@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -13,6 +15,15 @@ def read_rows(uri: str, columns: list[str] | None = None) -> pa.Table:
     filesystem, path = filesystem_and_path(uri)
     with filesystem.open_input_file(path) as file:
         return pq.ParquetFile(file).read(columns=columns)
+
+
+def read_row_groups(uri: str) -> Iterator[pa.Table]:
+    """The same, a row group at a time."""
+    filesystem, path = filesystem_and_path(uri)
+    with filesystem.open_input_file(path) as opened:
+        file = pq.ParquetFile(opened)
+        for index in range(file.num_row_groups):
+            yield file.read_row_group(index)
 
 
 def read_footer(uri: str) -> pq.FileMetaData:

@@ -19,10 +19,11 @@ from pipeline.core.tables_job import TablesJob
 from pipeline.tables.checkpoint import Checkpoint, new_checkpoint, newest_checkpoint
 from pipeline.tables.cluster import Cluster
 from pipeline.tables.contract import Clock, SupersededError, TableError
-from pipeline.tables.destination import Destination, ProgressMovedError, discard
+from pipeline.tables.destination import Destination, ProgressMovedError
 from pipeline.tables.locations import to_uri
 from pipeline.tables.tasks import REPORT_SCHEMA, BatchPlan, TablePlan, TableReport, read_reports, run_task
 from pipeline.tables.warehouse import Warehouse, table_name
+from pipeline.tables.writing import discard
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

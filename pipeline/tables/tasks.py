@@ -176,7 +176,7 @@ class _TableTask:
                 reasons.append(str(error))
         if misfits:
             self._lay_aside(records.take(misfits), reasons)
-            records = records.take(kept)
+            records = records.take(pa.array(kept, pa.int64()))
         if not maker.growth.columns:
             self._write(records, self._columns(records, rows))
 

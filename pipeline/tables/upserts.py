@@ -1,4 +1,4 @@
-"""Changes merged into a keyed table by copy on write, the same for all three formats.
+"""Changes by key: the newest of each in a batch, and their merge into a table by copy on write (Iceberg, Parquet).
 
 The newest change of a key wins; a tombstone takes the row away. A file that holds none of the keys stays as it is
 (its key's bounds say so, mostly without reading it); one that does is written again without them.
@@ -6,82 +6,106 @@ The newest change of a key wins; a tombstone takes the row away. A file that hol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.core.partitioning import PartitionBy
-from pipeline.tables.contract import Table, TableFile, WrittenFile
+from pipeline.core.positions import Positions
+from pipeline.tables.contract import Change, CommitConflictError, Table, TableFile, WrittenFile
 from pipeline.tables.record_columns import TOMBSTONE
-from pipeline.tables.rows_of_files import as_schema, read_footer, read_rows
-from pipeline.tables.writing import FilesWriter, partition_values
+from pipeline.tables.rows_of_files import as_schema, read_footer, read_row_groups, read_rows
+from pipeline.tables.writing import FilesWriter, discard, partition_values
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """Files to add and to take out. `rows` are those of the changes that are no tombstones."""
-
-    added: list[WrittenFile]
-    removed: list[TableFile]
-    rows: int
-
-
-def merge_changes(table: Table, staged: Iterable[WrittenFile]) -> Merged:
-    """Apply the staged changes to the table's files. One file of the table is in memory at a time."""
+def newest_changes(staged: Iterable[WrittenFile]) -> pa.Table | None:
+    """What a batch changes, a row per key; None if nothing."""
     parts = [read_rows(each.uri) for each in staged]
-    if not parts:
-        return Merged([], [], 0)
-    changes = newest_by_key(pa.concat_tables(parts, promote_options="default"))
-    writer = FilesWriter(table.write_target())
-    try:
-        removed = list(_without(changes, table, writer))
-        upserts = changes.filter(pc.invert(changes[TOMBSTONE]))
-        writer.write(as_schema(upserts, writer.schema))
-        return Merged(writer.close(), removed, upserts.num_rows)
-    except BaseException:
-        writer.abandon()
-        raise
+    return newest_by_key(pa.concat_tables(parts, promote_options="default")) if parts else None
 
 
 def newest_by_key(changes: pa.Table) -> pa.Table:
     """One row per key: the last by offset in a partition, the later by timestamp where a key changed its partition."""
-    prefix = "_" if "_key" in changes.column_names else ""
-    partition, offset, timestamp = (f"{prefix}{name}" for name in ("partition", "offset", "timestamp"))
-    ordered = changes.sort_by([(partition, "ascending"), (offset, "ascending")])
-    keys = ordered[f"{prefix}key"].to_pylist()
-    partitions = ordered[partition].to_pylist()
-    times = pc.cast(ordered[timestamp], pa.int64()).to_pylist()
-    newest: dict[bytes, int] = {}
-    for index, key in enumerate(keys):
-        before = newest.get(key)
-        if before is None or partitions[before] == partitions[index] or times[index] >= times[before]:
-            newest[key] = index
-    return ordered.take(sorted(newest.values()))
+    prefix = record_prefix(changes)
+    key, partition = f"{prefix}key", f"{prefix}partition"
+    ordered = changes.sort_by([(partition, "ascending"), (f"{prefix}offset", "ascending")])
+    last = ordered.take(_last_of(ordered, [key, partition]))
+    by_time = last.sort_by([(f"{prefix}timestamp", "ascending"), (partition, "ascending")])
+    return by_time.take(_last_of(by_time, [key]))
 
 
-def _without(changes: pa.Table, table: Table, writer: FilesWriter) -> Iterator[TableFile]:
-    """Writes the rows to keep of each file that holds one of the keys, and says which files these are."""
-    key_column = "_key" if "_key" in changes.column_names else "key"
-    keys = pc.unique(changes[key_column])
-    low, high = pc.min(keys.cast(pa.large_binary())).as_py(), pc.max(keys.cast(pa.large_binary())).as_py()
-    touched = None
+def record_prefix(rows: pa.Table) -> str:
+    """What stands before the names of the record's own columns."""
+    return "_" if "_key" in rows.column_names else ""
+
+
+def _last_of(rows: pa.Table, names: list[str]) -> pa.Array:
+    """Of each combination of values the last row's index."""
+    numbered = rows.select(names).append_column("row of all", pa.array(np.arange(rows.num_rows)))
+    return numbered.group_by(names).aggregate([("row of all", "max")])["row of all_max"].combine_chunks()
+
+
+def upsert_by_copying(table: Table, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
+    """`Table.upsert` by copy on write. A row group of the table is in memory at a time, and a file's keys."""
+    writer = FilesWriter(table.write_target())
+    try:
+        removed = _rewrite(changes, table, writer)
+        added = tuple(writer.close())
+    except BaseException:
+        writer.abandon()
+        raise
+    try:
+        table.commit(Change(added, tuple(removed), progress, notes))
+    except CommitConflictError:
+        discard(added)  # merged with the files of a head that is no more
+        raise
+
+
+def _rewrite(changes: pa.Table, table: Table, writer: FilesWriter) -> list[TableFile]:
+    """Writes the rows to keep of each file that holds one of the keys, then the changes; says which files these are."""
+    prefix = record_prefix(changes)
+    key, partition, timestamp = (f"{prefix}{name}" for name in ("key", "partition", "timestamp"))
+    removed: list[TableFile] = []
+    stale: set[int] = set()
+    for file in _candidates(changes, table, key):
+        rows = read_rows(file.uri, [key, partition, timestamp])
+        position = pc.index_in(rows[key], value_set=changes[key].combine_chunks())
+        newest = changes.select([partition, timestamp]).take(position)
+        moved = pc.not_equal(rows[partition], newest[partition])
+        later = pc.fill_null(pc.and_(moved, pc.greater(rows[timestamp], newest[timestamp])), False)
+        stale.update(position.filter(later).to_pylist())
+        kept = pc.or_(pc.is_null(position), later)
+        if pc.all(kept).as_py():
+            continue
+        begin = 0
+        for group in read_row_groups(file.uri):
+            writer.write(as_schema(group.filter(kept.slice(begin, group.num_rows)), writer.schema))
+            begin += group.num_rows
+        removed.append(file)
+    wanted = np.ones(changes.num_rows, dtype=bool)
+    wanted[list(stale)] = False
+    upserts = changes.filter(pc.and_(pa.array(wanted), pc.invert(changes[TOMBSTONE])))
+    writer.write(as_schema(upserts, writer.schema))
+    return removed
+
+
+def _candidates(changes: pa.Table, table: Table, key: str) -> Iterator[TableFile]:
+    """The table's files that may hold one of the keys, by their bucket and by their bounds."""
+    keys = changes[key].cast(pa.large_binary())
+    low, high = pc.min(keys).as_py(), pc.max(keys).as_py()
+    buckets = None
     if table.partitioning.by is PartitionBy.BUCKET:
         values = partition_values(changes, table.partitioning)
         assert values is not None  # there is a partitioning
-        touched = set(values.unique().to_pylist())
+        buckets = set(values.unique().to_pylist())
     for file in table.files():
-        if touched is not None and file.partition not in touched:
+        if buckets is not None and file.partition not in buckets:
             continue
-        if not may_hold(read_footer(file.uri), key_column, low, high):
-            continue
-        found = pc.is_in(read_rows(file.uri, [key_column])[key_column], value_set=keys)
-        if not pc.any(found).as_py():
-            continue
-        writer.write(as_schema(read_rows(file.uri).filter(pc.invert(found)), writer.schema))
-        yield file
+        if may_hold(read_footer(file.uri), key, low, high):
+            yield file
 
 
 def may_hold(footer: pq.FileMetaData, column: str, low: bytes, high: bytes) -> bool:

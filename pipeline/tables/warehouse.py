@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pipeline.core.partitioning import Partitioning
-from pipeline.tables.contract import Clock, Table, TableError
+from pipeline.tables.contract import Clock, Kind, Table, TableError
 from pipeline.tables.locations import local_path, to_uri
 
 if TYPE_CHECKING:
@@ -55,20 +55,22 @@ class Warehouse:
 
                 return ParquetTable.open(self.location(name), job, self.now_ms)
 
-    def create(self, name: str, job: str, schema: pa.Schema, partitioning: Partitioning) -> Table:
+    def create(
+        self, name: str, job: str, schema: pa.Schema, partitioning: Partitioning, kind: Kind | None = None
+    ) -> Table:
         match self.format:
             case TableFormat.ICEBERG:
                 from pipeline.tables.iceberg import IcebergTable
 
-                return IcebergTable.create(self.iceberg_catalog, self.identifier(name), job, schema, partitioning)
+                return IcebergTable.create(self.iceberg_catalog, self.identifier(name), job, schema, partitioning, kind)
             case TableFormat.DELTA:
                 from pipeline.tables.delta import DeltaLakeTable
 
-                return DeltaLakeTable.create(self.location(name), job, schema, partitioning, self.now_ms)
+                return DeltaLakeTable.create(self.location(name), job, schema, partitioning, kind, self.now_ms)
             case TableFormat.PARQUET:
                 from pipeline.tables.parquet import ParquetTable
 
-                return ParquetTable.create(self.location(name), job, schema, partitioning, self.now_ms)
+                return ParquetTable.create(self.location(name), job, schema, partitioning, kind, self.now_ms)
 
     def location(self, name: str) -> str:
         return f"{to_uri(self.root)}/{name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import mmh3
@@ -127,6 +128,12 @@ class FilesWriter:
             delete_file(written.uri)
         self._open.clear()
         self._done.clear()
+
+
+def discard(files: Iterable[WrittenFile]) -> None:
+    """Delete files that are known not to be committed."""
+    for each in files:
+        delete_file(each.uri)
 
 
 def partition_values(rows: pa.Table, partitioning: Partitioning) -> pa.ChunkedArray | None:

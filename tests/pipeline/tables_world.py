@@ -53,6 +53,7 @@ class FakeCluster:
     earliest: dict[TopicPartition, int] = field(default_factory=dict)
     group: dict[TopicPartition, int] = field(default_factory=dict)
     earliest_hour: int = 0  # of the records' timestamps, an hour each
+    times_us: dict[int, int | None] = field(default_factory=dict)  # where they are others, by offset
 
     def produce(self, topic: str, partition: int, *records: tuple[bytes | None, bytes | None]) -> None:
         self.topic_ids.setdefault(topic, f"id-of-{topic}")
@@ -72,6 +73,9 @@ class FakeCluster:
     def commit(self, positions: Positions) -> None:
         self.group.update(each_offset(positions))
 
+    def _timestamp(self, offset: int) -> datetime.datetime | int | None:
+        return self.times_us[offset] if offset in self.times_us else timestamp_of(self.earliest_hour + offset)
+
     def end(self) -> dict[str, TopicPositions]:
         return {topic: TopicPositions(each.topic_id, dict(each.latest)) for topic, each in self.extents().items()}
 
@@ -86,7 +90,7 @@ class FakeCluster:
                     "topic": at.topic,
                     "partition": at.partition,
                     "offset": offset,
-                    "timestamp": timestamp_of(self.earliest_hour + offset),
+                    "timestamp": self._timestamp(offset),
                     "timestampType": 0,
                     "headers": [{"key": "h", "value": b"%d" % offset}, {"key": "n", "value": None}],
                 }
@@ -201,7 +205,7 @@ class LocalRun:
         offsets, commits = self.checkpoint / "offsets", self.checkpoint / "commits"
         offsets.mkdir(parents=True, exist_ok=True)
         commits.mkdir(parents=True, exist_ok=True)
-        number = len(list(commits.iterdir()))
+        number = max((int(each.name) for each in commits.iterdir()), default=-1) + 1
         if not (offsets / str(number)).exists():
             self._write_offsets(offsets / str(number), self.world.cluster.end())
         end = self._read_offsets(offsets / str(number))

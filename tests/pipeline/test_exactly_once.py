@@ -146,6 +146,15 @@ def test_a_group_ahead_of_the_table_is_told_and_set_back(world: World) -> None:
     assert world.cluster.group[TopicPartition("orders", 0)] == 30
 
 
+def test_a_batch_of_nothing_but_dead_letters(world: World) -> None:
+    world.options["value"] = "json"
+    world.run()  # values that are no JSON, all of them
+    assert world.identities("orders") == []
+    assert world.identities("orders__dead_letters") == world.produced("orders")
+    world.start().batch()
+    assert world.identities("orders__dead_letters") == world.produced("orders")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [

@@ -67,7 +67,7 @@ def test_compaction_and_expiry_keep_every_row_and_the_progress(table_format: str
         cluster.produce("orders", 0, *((b"k", b"%d" % number) for _ in range(10)))
     table = world.warehouse.open("orders", "maintain")
     assert table is not None
-    done = maintain_table(table, world.now_ms, 1024 * 1024, -(10**10))  # all that is not the newest
+    done = maintain_table(table, world.now_ms, 1024 * 1024, -(10**10), 10**10)  # all that is not the newest
     assert done.files_after < done.files_before
     assert done.expired > 0
     run.batch()  # the job that ran all the while goes on
