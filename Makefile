@@ -21,9 +21,10 @@ IMAGE ?= barnabas
 EXTRAS ?=
 STEPS ?=
 BASE ?= python:3.12-slim
+JAVA ?= eclipse-temurin:17-jdk
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image chart manifests k8s-e2e ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -184,6 +185,10 @@ image: ## Build a container image per role: IMAGE=barnabas BASE=python:3.12-slim
 			--tag $(IMAGE)-$$role:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) . || exit 1; \
 	done
 
+pipeline-image: ## Build the image of the pipeline's Spark jobs: IMAGE=barnabas BASE=python:3.12-slim JAVA=eclipse-temurin:17-jdk
+	@DOCKER_BUILDKIT=1 docker build --file deploy/pipeline/Dockerfile --build-arg BASE=$(BASE) --build-arg JAVA=$(JAVA) \
+		--tag $(IMAGE)-pipeline:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) .
+
 chart: ## Lint the Helm chart, render it in every shape, hold it to Kubernetes' schemas
 	@scripts/setup chart
 	@$(PYTEST) tests/unit/deploy
@@ -194,6 +199,9 @@ manifests: ## Render the Helm chart to deploy/k8s/manifests
 
 k8s-e2e: setup ## Install, load, roll, break and scale on a real Kubernetes node (K8S_NODE or KUBECONFIG): STEPS=roll for some
 	@$(BIN)/python -m tests.k8s $(if $(STEPS),--steps $(STEPS))
+
+pipeline-k8s: setup pipeline ## Topics to tables on a real Kubernetes node, executors and drivers killed (K8S_NODE): STEPS=build,install,deployed for some
+	@.venv-pipeline/bin/python -m tests.pipeline_k8s $(if $(STEPS),--steps $(STEPS))
 
 ci: ## What continuous integration runs
 	@.ci/run
