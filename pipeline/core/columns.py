@@ -64,7 +64,7 @@ NAME_LENGTH_MAX = 255
 DECIMAL_PRECISION_MAX = 38
 # Delta refuses these in names unless a table maps them, and a dot is a path's in Iceberg; one rule for all formats is
 # easier to remember than three.
-_REFUSED_IN_NAMES = str.maketrans(dict.fromkeys(" ,;{}()\n\t=.", "_"))
+_REFUSED_IN_NAMES = str.maketrans(dict.fromkeys([*" ,;{}()=.", *map(chr, range(32)), "\x7f"], "_"))
 
 
 def column_name(field: str, reserved: Iterable[str] = ()) -> str | None:
@@ -180,7 +180,7 @@ def within(table: Struct, growth: Struct, leaves_max: int) -> Struct:
 
 
 def additions(table: Struct, declared: Struct) -> Struct:
-    """What of the declared columns the table lacks; one whose name differs in case only from the table's it can't get."""
+    """What of the declared columns the table lacks; what differs from its own in case only it can't get."""
     before = {column.name.lower(): column for column in table.columns}
     lacking = []
     for column in declared.columns:

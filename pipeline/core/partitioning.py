@@ -41,6 +41,12 @@ class Partitioning:
             case _:
                 return f"_{self.by.value}"
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What a table that is laid apart like this calls it, and no column of a value can be called: the column above,
+        and in Iceberg the field of the partition spec."""
+        return frozenset({self.column, *(f"_{name}_{self.by.value}" for name in ("timestamp", "key", "partition"))})
+
     def label(self, value: int | None) -> str:
         """The value as directories and Delta's log spell it."""
         if value is None:

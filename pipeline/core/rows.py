@@ -4,6 +4,7 @@ import base64
 import datetime
 import decimal
 import enum
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -30,6 +31,7 @@ from pipeline.core.columns import (
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 DEPTH_MAX = 24
 COLUMNS_MAX = 1000
+DOUBLE_DIGITS = 15  # so many decimal digits every double keeps
 
 Fit = Callable[[object], object]
 
@@ -87,14 +89,22 @@ def text_of(value: object) -> str:
         case None | bool() | int() | float() | dict() | list():
             try:
                 return orjson.dumps(value, default=text_of, option=orjson.OPT_NON_STR_KEYS).decode()
-            except (orjson.JSONEncodeError, RecursionError):
-                return str(value)  # a number of more than 64 bits, say
+            except orjson.JSONEncodeError:
+                return _long_text_of(value)
         case bytes():
             return base64.b64encode(value).decode()
         case datetime.datetime():
             return value.isoformat()
         case _:
             return str(value)
+
+
+def _long_text_of(value: object) -> str:
+    """What orjson does not write: a number of more than 64 bits, or values inside of values, over 250 deep."""
+    try:
+        return json.dumps(value, default=text_of, ensure_ascii=False, separators=(",", ":"))
+    except (RecursionError, TypeError, ValueError) as error:
+        raise MisfitError(f"a value can't be written as text: {type(error).__name__} {error!s:.80}") from None
 
 
 class Inside(enum.Enum):
@@ -109,6 +119,21 @@ Route = tuple[str | Inside, ...]
 
 def _shown(route: Route) -> str:
     return ".".join(step if isinstance(step, str) else step.value for step in route)
+
+
+def _inside(route: Route, struct: Struct) -> Struct:
+    """The struct where the route leads, as a column of the whole."""
+    grown: ColumnType = struct
+    for step in reversed(route):
+        match step:
+            case Inside.LIST:
+                grown = ListOf(grown)
+            case Inside.MAP:
+                grown = MapOf(grown)
+            case str():
+                grown = Struct((Column(step, grown),))
+    assert isinstance(grown, Struct)  # a route begins with a column
+    return grown
 
 
 @dataclass(slots=True)
@@ -133,10 +158,15 @@ class RowMaker:
         self._room = self.columns_max - leaves(self.columns)
 
     def row(self, value: object) -> dict[str, object]:
-        """A row by column name."""
+        """A row by column name. One that is refused (MisfitError) leaves no growth behind."""
         if not isinstance(value, dict):
             raise MisfitError(f"the value is {_article(value)}, not an object with fields")
-        return self._struct(value, self._fits, self.columns, ())
+        before = self.growth
+        try:
+            return self._struct(value, self._fits, self.columns, ())
+        except MisfitError:
+            self.growth = before
+            raise
 
     def declare(self, declared: Struct) -> None:
         """Note the columns of a schema, whether or not a value of them was seen; values don't change their types."""
@@ -163,46 +193,40 @@ class RowMaker:
         self, value: dict[str, object], fits: dict[str, tuple[str, Fit]], columns: Struct, route: Route
     ) -> dict[str, object]:
         row: dict[str, object] = {}
+        new: dict[str, Column] = {}  # by the name in small letters
         for name, item in value.items():
             known = fits.get(name)
             if known is None:
-                known = self._met_first(name, item, fits, columns, route)
-                if known is None:
+                met = self._met_first(name, item, fits, columns, route)
+                if isinstance(met, Column):
+                    new.setdefault(met.name.lower(), met)
                     continue
+                known = met
             column, fit = known
             if column in row:
                 raise MisfitError(f"two fields of the record make the same column {_shown((*route, column))}")
             row[column] = None if item is None else fit(item)
+        if new:
+            self._grow(_inside(route, Struct(tuple(new.values()))))
         return row
 
     def _met_first(
         self, name: str, item: object, fits: dict[str, tuple[str, Fit]], columns: Struct, route: Route
-    ) -> tuple[str, Fit] | None:
-        """The column of a field that is met for the first time: one under a cleaned name, or none yet."""
+    ) -> tuple[str, Fit] | Column:
+        """The column of a field that is met for the first time: one under a cleaned name, or one that is yet to be."""
         cleaned = column_name(name, () if route else self.reserved)
         if cleaned is None:
             raise MisfitError(f"a field of {_shown(route) or 'the record'} has no name, or one over 255 characters")
-        if cleaned != name and cleaned in fits and len(fits) < 2 * COLUMNS_MAX:
-            fits[name] = fits[cleaned]
-            return fits[name]
+        if cleaned != name and cleaned in fits:
+            if len(fits) < 2 * COLUMNS_MAX:
+                fits[name] = fits[cleaned]
+            return fits[cleaned]
         for column in columns.columns:
             if column.name.lower() == cleaned.lower():
                 raise MisfitError(f"field {name} differs from column {_shown((*route, column.name))} in case only")
         if len(route) >= DEPTH_MAX:
             raise MisfitError(f"objects inside objects, over {DEPTH_MAX} deep")
-        seen = refined(self._declared_at((*route, cleaned)), inferred(item, len(route)))
-        grown: ColumnType = Struct((Column(cleaned, seen),))
-        for step in reversed(route):
-            match step:
-                case Inside.LIST:
-                    grown = ListOf(grown)
-                case Inside.MAP:
-                    grown = MapOf(grown)
-                case str():
-                    grown = Struct((Column(step, grown),))
-        assert isinstance(grown, Struct)  # a route begins with a column
-        self._grow(grown)
-        return None
+        return Column(cleaned, refined(self._declared_at((*route, cleaned)), inferred(item, len(route))))
 
     def _declared_at(self, route: Route) -> ColumnType:
         """UNKNOWN where no schema says what is there."""
@@ -283,9 +307,15 @@ def _fit_of_decimal(column_type: DecimalOf, path: str) -> Fit:
             raise _misfit(path, value, wanted)
         try:
             exact = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
-            return exact.quantize(quantum, context=context)
+            if isinstance(value, float) and len(exact.as_tuple().digits) > DOUBLE_DIGITS:
+                # Whoever read the JSON has rounded it already: nobody knows what was there.
+                raise _misfit(path, value, f"{wanted} (of over {DOUBLE_DIGITS} digits: as a text)")
+            fitting = exact.quantize(quantum, context=context)
         except decimal.DecimalException:
             raise _misfit(path, value, wanted) from None
+        if not fitting.is_finite():
+            raise _misfit(path, value, wanted)
+        return fitting
 
     return fit
 
@@ -357,7 +387,8 @@ def _timestamp(value: object) -> object:
     if type(value) is int:
         return _EPOCH + datetime.timedelta(milliseconds=value)
     at = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(_text(value))
-    return at if at.tzinfo is not None else at.replace(tzinfo=datetime.UTC)
+    # In UTC a time may be before the year 1, or after 9999: an OverflowError here, and not for whoever writes the file.
+    return at.astimezone(datetime.UTC) if at.tzinfo is not None else at.replace(tzinfo=datetime.UTC)
 
 
 def _text(value: object) -> str:

@@ -40,6 +40,7 @@ SCHEMA: Final = pa.schema(
 SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 _PIECES: Final = 4
+_SECONDS_MAX: Final = (1 << 63) // 1_000_000 - 1
 
 
 def to_record_batch(
@@ -136,7 +137,7 @@ def _same_text(text: str, count: int) -> pa.Array:
 
 
 def _timestamps(payloads: Payloads, counts: list[int], deltas: Any, wanted: Any) -> tuple[pa.Array, pa.Array]:
-    """Times in microseconds, and their types."""
+    """Times in microseconds, null where 64 bits don't hold them; and their types."""
     is_append_time = np.array([header.is_log_append_time for header in payloads.headers])
     bases = np.array(
         [header.max_timestamp if header.is_log_append_time else header.base_timestamp for header in payloads.headers],
@@ -144,8 +145,14 @@ def _timestamps(payloads: Payloads, counts: list[int], deltas: Any, wanted: Any)
     )
     is_append_time_of = np.repeat(is_append_time, counts)[wanted]
     times_ms = np.repeat(bases, counts)[wanted] + np.where(is_append_time_of, 0, deltas[wanted])
+    # Producers that give nanoseconds for milliseconds: no column of microseconds has room for them.
+    is_too_long = np.abs(times_ms // 1000) > _SECONDS_MAX
     return (
-        _numbers(pa.timestamp("us", tz="UTC"), times_ms * 1000),
+        _numbers(
+            pa.timestamp("us", tz="UTC"),
+            np.where(is_too_long, 0, times_ms) * 1000,
+            is_too_long if np.any(is_too_long) else None,
+        ),
         _numbers(pa.int32(), is_append_time_of),
     )
 

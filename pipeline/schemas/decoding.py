@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import functools
+import json
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,10 +56,15 @@ class JsonDecoder:
         return Decoded(parsed_json(without_prefix(value)), None)
 
 
+_LONG_INTEGER = re.compile(rb"[0-9]{20}")
+
+
 def parsed_json(text: bytes) -> object:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        value = orjson.loads(text)
+        # It reads whole numbers of over 64 bits as doubles: those that have them, maybe, are read again.
+        return value if _LONG_INTEGER.search(text) is None else json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise MisfitError(f"not JSON: {error!s:.120}") from None
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipeline.core.bookkeeping import advanced, offset_of, remainder
-from pipeline.core.columns import Struct, evolved
+from pipeline.core.columns import Struct, evolved, within
 from pipeline.core.partitioning import Partitioning
 from pipeline.core.positions import Positions, TopicPartition, each_offset, to_dict
+from pipeline.core.rows import COLUMNS_MAX
 from pipeline.core.tables_job import TablesJob
 from pipeline.schemas.decoding import Decoding, ValueFormat
 from pipeline.tables.arrow_types import from_arrow_schema, to_arrow_schema
@@ -89,6 +90,7 @@ class Destination:
             target=target,
             dead_letters=self.dead_letters.write_target(),
             decoding=decoding_of(self.job),
+            partitioning=self.job.partitioning,
             upsert=upsert,
             skip_below=left.skip_below,
             set_aside=self._set_aside(end),
@@ -118,7 +120,7 @@ class Destination:
     def grow(self, growth: Struct) -> None:
         """Give the table the columns that a batch brings."""
         before = from_arrow_schema(self.table.arrow_schema())
-        after = evolved(before, growth)
+        after = evolved(before, within(before, growth, len(record_schema("_", with_value=True)) + COLUMNS_MAX))
         if after == before:
             raise TableError(f"{self.name} lacks columns that it can't be given: {growth.names}")
         new = [column.name for column in after.columns if column not in before.columns]

@@ -6,6 +6,7 @@ names. A task that meets fields that the table lacks stops writing and goes on r
 
 from __future__ import annotations
 
+import datetime
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.columns import Struct, merged_structs
+from pipeline.core.partitioning import Partitioning
 from pipeline.core.positions import TopicPartition
 from pipeline.core.rows import MisfitError, RowMaker
 from pipeline.schemas.decoding import Decoding, ValueDecoder, ValueFormat, decoder_of
@@ -23,6 +25,7 @@ from pipeline.tables.contract import WriteTarget, WrittenFile
 from pipeline.tables.record_columns import (
     RECORD_FIELDS,
     RESERVED,
+    TIMESTAMP,
     TOMBSTONE,
     RecordIdentity,
     dead_letter_schema,
@@ -31,6 +34,9 @@ from pipeline.tables.record_columns import (
 from pipeline.tables.writing import FilesWriter
 
 REPORT_SCHEMA = "report binary"
+_NO_TIMESTAMP = "the record's timestamp is outside of the years 1 to 9999: is it not in milliseconds?"
+_FIRST_TIME = pa.scalar(datetime.datetime(1, 1, 1, tzinfo=datetime.UTC), TIMESTAMP)
+_TIME_AFTER_LAST = pa.scalar(253_402_300_800_000_000, pa.int64()).cast(TIMESTAMP)  # the year 10,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,7 @@ class TablePlan:
     target: WriteTarget
     dead_letters: WriteTarget
     decoding: Decoding
+    partitioning: Partitioning = field(default_factory=Partitioning)
     upsert: bool = False
     skip_below: Mapping[TopicPartition, int] = field(default_factory=dict)
     set_aside: frozenset[RecordIdentity] = frozenset()
@@ -122,13 +129,14 @@ class _TableTask:
         if plan.decoding.format is not ValueFormat.RAW:
             self._decoder = decoder_of(plan.decoding)
             values = [each for each in self._schema if each.name not in RESERVED]
-            self._rows = RowMaker(from_arrow_schema(pa.schema(values)), RESERVED)
+            self._rows = RowMaker(from_arrow_schema(pa.schema(values)), RESERVED | plan.partitioning.names)
         self._declared: set[int] = set()
 
     def take(self, topic: str, batch: pa.RecordBatch) -> None:
         records = self._lacking(topic, _records(batch))
         if records.num_rows == 0:
             return
+        records = self._dated(records)
         if self._plan.upsert:
             records = self._keyed(records)
         if self._rows is None:
@@ -147,12 +155,18 @@ class _TableTask:
             records = records.filter(pa.array(kept, pa.bool_()))
         return records
 
+    def _dated(self, records: pa.Table) -> pa.Table:
+        """Those with a timestamp: the others are of no day, and most readers fail at them."""
+        without = pc.is_null(records["timestamp"])
+        undated = records.filter(without)
+        self._lay_aside(undated, [_NO_TIMESTAMP] * undated.num_rows)
+        return records.filter(pc.invert(without))
+
     def _keyed(self, records: pa.Table) -> pa.Table:
         """Those with a key; the others can be nobody's update."""
         without = pc.is_null(records["key"])
-        self._lay_aside(
-            records.filter(without), ["the record has no key, the table is by key"] * pc.sum(without).as_py()
-        )
+        keyless = records.filter(without)
+        self._lay_aside(keyless, ["the record has no key, the table is by key"] * keyless.num_rows)
         return records.filter(pc.invert(without))
 
     def _lay_aside(self, records: pa.Table, reasons: list[str]) -> None:
@@ -237,6 +251,9 @@ class _TableTask:
 
 
 def _records(batch: pa.RecordBatch) -> pa.Table:
-    """The source's columns as tables keep them, in their order."""
-    columns = [batch.column(name).cast(data_type) for name, data_type in RECORD_FIELDS.items()]
-    return pa.table(columns, names=list(RECORD_FIELDS))
+    """The source's columns as tables keep them, in their order; null for timestamps that no calendar has."""
+    columns = {name: batch.column(name).cast(data_type) for name, data_type in RECORD_FIELDS.items()}
+    times = columns["timestamp"]
+    in_calendar = pc.and_(pc.greater_equal(times, _FIRST_TIME), pc.less(times, _TIME_AFTER_LAST))
+    columns["timestamp"] = pc.if_else(in_calendar, times, pa.scalar(None, TIMESTAMP))
+    return pa.table(columns)

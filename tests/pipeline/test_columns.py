@@ -154,6 +154,12 @@ def test_no_timestamp_is_a_millisecond_before_1970() -> None:
     assert decode(build_batch([Record(None, b"a")]))[0]["timestamp"].timestamp() == -0.001
 
 
+@pytest.mark.parametrize("time_ms", [1 << 62, -(1 << 62), 1_795_000_000_000_000_000])
+def test_a_timestamp_that_microseconds_have_no_room_for_is_null(time_ms: int) -> None:
+    batch = build_batch([Record(None, b"a", time_ms), Record(None, b"b", 1_000)], base_offset=3)
+    assert [row["timestamp"] and row["timestamp"].timestamp() for row in decode(batch)] == [None, 1.0]
+
+
 def test_records_without_headers_have_null_for_them() -> None:
     rows = decode(build_batch([Record(None, b"a"), Record(None, b"b", headers=(("h", None),))]))
     assert [row["headers"] for row in rows] == [None, [{"key": "h", "value": None}]]

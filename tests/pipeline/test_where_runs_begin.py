@@ -1,4 +1,4 @@
-"""Where a run begins, and with what: nothing between two runs is passed over, and nobody's dead letters are another's."""
+"""Where a run begins, and with what: nothing between two runs is passed over, nobody's dead letters are another's."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ def test_an_upsert_table_of_two_topics_is_refused(tmp_path: Path) -> None:
     cluster.produce("orders.eu", 0, (b"k", b"v"))
     cluster.produce("orders_eu", 0, (b"k", b"v"))
     world = World(tmp_path, cluster, {"into": "parquet", "mode": "upsert", "topic_pattern": "orders.*"})
-    with pytest.raises(TableError, match="topics orders.eu and orders_eu would both be upserted into table orders_eu"):
+    with pytest.raises(
+        TableError, match=r"topics orders\.eu and orders_eu would both be upserted into table orders_eu"
+    ):
         world.start()
 
 
