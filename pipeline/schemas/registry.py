@@ -130,8 +130,10 @@ class Registry:
                 with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
                     return 200, json.loads(response.read(RESPONSE_BYTES_MAX))
             except urllib.error.HTTPError as error:
+                with error:
+                    answer = _json_of(error)
                 if error.code == 404:
-                    return 404, _json_of(error)
+                    return 404, answer
                 if error.code in (401, 403):
                     hint = "its user is given by --registry-user NAME:SECRET"
                     raise RegistryError(f"{self._shown} refuses: {error.code} {error.reason}; {hint}") from None
