@@ -295,12 +295,12 @@ class Life:
 
     def stop_cleanly(self, chance: Random) -> list[str]:
         """SIGTERM; the directories that had to stay without a marker."""
-        self.core.begin_stopping()
+        self.core.stopping.begin()
         self.settle(chance)
         assert self.core.is_idle
-        self.in_flight += self.core.take_closing_flushes()
+        self.in_flight += self.core.stopping.take_closing_flushes()
         self.settle(chance)
-        return self.core.shut_down()
+        return self.core.stopping.shut_down()
 
     # --- requests ---
 

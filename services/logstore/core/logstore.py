@@ -33,7 +33,8 @@ any kind is gone, `tick(now_ms)` every TICK_MS. What the host promises:
 - `now_ms` is monotonic, `wall_ms` the wall clock; both only ever come in as arguments.
 - Nothing said (`take_outgoing`) needs anything but the effects reported before it: a message may be sent at once.
 
-To stop cleanly: `begin_stopping`, turns until `is_idle`, the effects of `take_closing_flushes` reported, `shut_down`.
+To stop cleanly: `stopping.begin()`, turns until `is_idle`, the effects of `stopping.take_closing_flushes()` reported,
+`stopping.shut_down()`.
 When `all_directories_offline`, stop uncleanly: nothing can be served any more.
 """
 
@@ -81,6 +82,7 @@ from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.request_times import RequestTimes
 from services.logstore.core.retention import Retention
+from services.logstore.core.stopping import Stopping
 from services.logstore.core.storage.compaction.orders import CleanerReport
 from services.logstore.core.storage.effects import SpaceEffect, StorageEffect
 from services.logstore.core.storage.log import PartitionLog
@@ -231,13 +233,25 @@ class LogstoreCore:
         )
         rooms = (self._replication, self._coordination, self._cleaning, self._outbox.times)
         self.measures = Measures(self._replicas, self._directories, self._coordination, rooms)
-        self._effects_in_flight = 0
+        self.stopping = Stopping(
+            self._control,
+            self._data_inbox,
+            self._coordination,
+            self._replication,
+            self._cleaning,
+            self._moves,
+            self._administration,
+            self._directories,
+            self._replicas,
+        )
         self._wall_ms = 0
-        self._is_stopping = False
+        self._found_at_start(loaded)
+
+    def _found_at_start(self, loaded: Sequence[OpenedPartition]) -> None:
         for opened in loaded:
             assert opened.topic_id is not None, "a partition without its topic id belongs to nobody"
             topic, partition = opened.topic_partition
-            replica = Partition(config.node_id, topic, opened.topic_id, partition, opened.opened.log)
+            replica = Partition(self._config.node_id, topic, opened.topic_id, partition, opened.opened.log)
             replica.high_watermark = max(opened.high_watermark, replica.high_watermark)
             self._replicas.add(replica)
             self._housekeeping.found_at_start(replica.log)
@@ -285,7 +299,7 @@ class LogstoreCore:
         self._appends.take_writes()
         self._full_disks.take_back()
         effects = self._outbox.take_effects()
-        self._effects_in_flight += len(effects)
+        self.stopping.effects_in_flight += len(effects)
         return effects
 
     def take_outgoing(self) -> Outgoing:
@@ -350,7 +364,7 @@ class LogstoreCore:
 
     def on_administration(self, call_id: int, request: AdministrationRequest) -> bool:
         """A gateway's call; answered in `Outgoing.administration`. False: it is refused, and nothing has been done."""
-        return not self._is_stopping and self._administration.on_call(call_id, request)
+        return not self.stopping.is_begun and self._administration.on_call(call_id, request)
 
     def on_administration_cancelled(self, call_id: int) -> None:
         """The caller is gone, or was answered: no answer is sent any more."""
@@ -387,7 +401,7 @@ class LogstoreCore:
 
     def on_io_done(self, effect: StorageEffect, outcome: bytes | DiskError) -> None:
         """An effect has been carried out: the bytes of a read (nothing of the others), or why it failed."""
-        self._effects_in_flight -= 1
+        self.stopping.effects_in_flight -= 1
         self._control.on_io_done()
         if isinstance(outcome, DiskError):
             self._disk_outcomes.on_failed(effect, outcome)
@@ -421,37 +435,7 @@ class LogstoreCore:
     def all_directories_offline(self) -> bool:
         return not self._directories.online
 
-    # --- stopping ----------------------------------------------------------------------------------------------------
-
-    def begin_stopping(self) -> None:
-        """Refuse appends that come from now on (they are certainly not written); finish everything else."""
-        self._is_stopping = True
-        self._data_inbox.refuses_appends = True
-        self._coordination.stop()
-        self._replication.following.stop()
-        self._cleaning.stop()
-        self._moves.stop()
-
     @property
     def is_idle(self) -> bool:
         """Nothing waits to be done, and nothing is under way."""
-        is_working = len(self._data_inbox) > 0 or self._coordination.has_work or self._administration.has_work
-        is_idle = self._control.is_idle and self._cleaning.is_idle and self._moves.is_idle
-        return is_idle and not is_working and not self._effects_in_flight
-
-    def take_closing_flushes(self) -> list[StorageEffect]:
-        """The last effects of a clean stop, while idle: everything that is not durable yet."""
-        assert self._is_stopping
-        assert self.is_idle
-        effects = self._directories.closing_flushes()
-        self._effects_in_flight += len(effects)
-        return effects
-
-    def shut_down(self) -> list[str]:
-        """The last checkpoints and the clean-shutdown markers, by direct calls of the disks.
-
-        Returns the directories that had to stay without a marker: they are recovered at the next start.
-        """
-        assert self._is_stopping
-        assert self.is_idle
-        return self._directories.shut_down(self._replicas.broker_epoch)
+        return self.stopping.is_idle

@@ -153,6 +153,6 @@ class LogstoreLoop:
     async def run_closing_flushes(self) -> None:
         """Finish what is under way, then carry out the last effects of a clean stop; `stop` comes before."""
         await self.idle()
-        for effect in self.core.take_closing_flushes():
+        for effect in self.core.stopping.take_closing_flushes():
             self._workers.submit(effect)
         await self.idle()

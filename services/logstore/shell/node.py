@@ -375,7 +375,7 @@ class LogstoreNode:
             await self._health.set_service(IN_SYNC, False)
         if self._loop is not None:
             if failure is None:
-                self._loop.core.begin_stopping()
+                self._loop.core.stopping.begin()
             if self._cleaner is not None:
                 await self._cleaner.stop()
             if failure is None:
@@ -398,7 +398,7 @@ class LogstoreNode:
 
     async def _close_logs(self, loop: LogstoreLoop) -> None:
         await loop.run_closing_flushes()
-        unclean = await asyncio.to_thread(loop.core.shut_down)
+        unclean = await asyncio.to_thread(loop.core.stopping.shut_down)
         for path in unclean:
             _log.warning("no clean-shutdown marker: the directory is recovered at the next start", directory=path)
         _log.info("stopped", clean_directories=len(self._settings.log_dirs) - len(unclean))

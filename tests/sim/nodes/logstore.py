@@ -197,7 +197,7 @@ class LogstoreNode(Process):
         if not self._has_handed_over:
             self._has_handed_over = True
             assert self.core is not None
-            self.core.begin_stopping()
+            self.core.stopping.begin()
             self.turn_soon()
 
     def _stop_when_idle(self, core: LogstoreCore) -> None:
@@ -205,10 +205,10 @@ class LogstoreNode(Process):
             return
         if not self._is_closing:
             self._is_closing = True
-            self._carry_out(core.take_closing_flushes())
+            self._carry_out(core.stopping.take_closing_flushes())
             self.turn_soon()
             return
-        core.shut_down()
+        core.stopping.shut_down()
         self.kill()
 
     def interrupt_after(self, changes: int, crash: Callable[[], None]) -> None:

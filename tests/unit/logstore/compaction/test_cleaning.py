@@ -396,7 +396,7 @@ def test_what_a_dead_cleaner_said_of_an_older_order_counts_no_more(host: Cleanin
 
 def test_a_stop_takes_the_order_back_and_waits_for_the_cleaner(host: CleaningHost) -> None:
     under_way(host)
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     host.settle()
     was_idle = host.core.is_idle
     host.core.on_cleaner_gone()

@@ -301,7 +301,7 @@ def test_a_lost_stream_is_a_lost_session() -> None:
 def test_a_stopping_logstore_takes_nothing_more() -> None:
     host = following_host()
     fetch = fetch_of(host)
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     answer(host, fetch, ReplicaData(1, 0, 0, LEADER, 0, 0, records=stored(0)))
     host.settle()
     assert host.fetch is None

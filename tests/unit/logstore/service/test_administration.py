@@ -164,7 +164,7 @@ def test_calls_under_way_are_bounded_and_a_stopping_logstore_takes_none(host: Ho
     assert len(host.turn().administration) == PIECES_PER_STEP
     assert sum(len(out.administration) for out in host.settle()) == CALLS_MAX - PIECES_PER_STEP
     assert host.core.on_administration(CALLS_MAX + 1, request)
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     assert not host.core.on_administration(CALLS_MAX + 2, request)
     assert not host.core.is_idle
     host.settle()

@@ -438,7 +438,7 @@ def test_who_stops_coordinates_no_more() -> None:
     host = leading()
     host.watch_group()
     host.take_states()
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     assert commit(host, 42) == ErrorCode.NOT_COORDINATOR
     assert host.take_states() == [(-1, 0)]
     assert host.core.is_idle

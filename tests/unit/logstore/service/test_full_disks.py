@@ -167,11 +167,11 @@ def test_a_stop_on_a_full_disk_leaves_no_marker_and_loses_nothing_that_was_writt
     fill(host)
     host.append()
     host.settle()
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     host.settle()
-    host.held += host.core.take_closing_flushes()
+    host.held += host.core.stopping.take_closing_flushes()
     host.run_effects()
-    assert host.core.shut_down() == ["/data0"]
+    assert host.core.stopping.shut_down() == ["/data0"]
     host.disk.capacity_bytes = ROOM
     again = Host(host.disk)
     assert again.core.partitions[0].log.log_end_offset == 1

@@ -208,7 +208,7 @@ def test_stopping_finishes_what_is_being_opened(host: Host) -> None:
     host.holds_effects = True
     host.send(host.append_request(gzip()))
     host.turn()
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     assert not host.core.is_idle
     results = []
     while host.held:

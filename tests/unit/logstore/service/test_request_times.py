@@ -73,7 +73,7 @@ def test_queries_are_timed_too_and_what_is_not_asked_about_is_not_told(host: Hos
 
 
 def test_what_is_refused_at_the_door_was_in_the_queue_for_no_time_at_all(host: Host) -> None:
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     append = host.append_request(batch())
     host.core.on_exchange(EXCHANGE, ExchangeRequest(appends=[append], timed=[Timed(append.request_id)]))
     host.clock_us += QUEUED_US

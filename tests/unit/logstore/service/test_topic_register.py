@@ -109,9 +109,9 @@ def test_a_clean_stop_notes_what_is_known_by_then() -> None:
     host = Host()
     host.lead()
     tell(host, 5, topic(), full=True)
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     host.settle()
-    host.core.shut_down()
+    host.core.stopping.shut_down()
     found = register(host)
     assert found is not None
     assert [each.topic for each in found.topics] == [TOPIC]
@@ -124,8 +124,8 @@ def test_a_logstore_that_was_told_nothing_leaves_the_register_as_it_is() -> None
     later(host)
     before = register(host)
     again = Host(host.disk)
-    again.core.begin_stopping()
-    again.core.shut_down()
+    again.core.stopping.begin()
+    again.core.stopping.shut_down()
     assert before is not None
     assert register(again) == before
 

@@ -250,12 +250,12 @@ def test_the_high_watermark_survives_a_restart_as_the_checkpoint_has_it(host: Ho
 
 
 def stop(host: Host) -> list[str]:
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     host.settle()
-    host.held += host.core.take_closing_flushes()
+    host.held += host.core.stopping.take_closing_flushes()
     host.run_effects()
     assert host.core.is_idle
-    return host.core.shut_down()
+    return host.core.stopping.shut_down()
 
 
 def test_a_clean_stop_makes_everything_durable_and_says_so(host: Host) -> None:
@@ -275,7 +275,7 @@ def test_a_stopping_logstore_finishes_what_it_began_and_refuses_the_rest_unwritt
     host.send(host.append_request())
     host.turn()
     host.send(host.append_request())
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     host.send(host.append_request())
     assert [result.error_code for result in append_results(host.turn())] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
     assert not host.core.is_idle
@@ -291,12 +291,12 @@ def test_a_stopping_logstore_finishes_what_it_began_and_refuses_the_rest_unwritt
 
 def test_a_directory_that_failed_gets_no_marker(host: Host) -> None:
     host.append()
-    host.core.begin_stopping()
+    host.core.stopping.begin()
     host.settle()
     host.disk.faults.append(Fault("flush_volume", "/data0"))
-    host.held += host.core.take_closing_flushes()
+    host.held += host.core.stopping.take_closing_flushes()
     host.run_effects()
-    assert host.core.shut_down() == ["/data0"]
+    assert host.core.stopping.shut_down() == ["/data0"]
     assert not host.disk.exists(MARKER)
 
 

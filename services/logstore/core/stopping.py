@@ -1,0 +1,75 @@
+"""A clean stop: nothing new is begun, everything that is under way ends, all is durable, and the disks say so."""
+
+from __future__ import annotations
+
+from services.logstore.core.administration.dispatch import Administration
+from services.logstore.core.cleaning import Cleaning
+from services.logstore.core.control import Control
+from services.logstore.core.coordinator.coordination import Coordination
+from services.logstore.core.data_inbox import DataInbox
+from services.logstore.core.directories import Directories
+from services.logstore.core.moves import Moves
+from services.logstore.core.replicas import Replicas
+from services.logstore.core.replication.replication import Replication
+from services.logstore.core.storage.effects import StorageEffect
+
+
+class Stopping:
+    """`effects_in_flight`: what the disks have been given and not reported yet, counted by who gives it to them."""
+
+    def __init__(
+        self,
+        control: Control,
+        data_inbox: DataInbox,
+        coordination: Coordination,
+        replication: Replication,
+        cleaning: Cleaning,
+        moves: Moves,
+        administration: Administration,
+        directories: Directories,
+        replicas: Replicas,
+    ) -> None:
+        self._control = control
+        self._data_inbox = data_inbox
+        self._coordination = coordination
+        self._replication = replication
+        self._cleaning = cleaning
+        self._moves = moves
+        self._administration = administration
+        self._directories = directories
+        self._replicas = replicas
+        self.is_begun = False
+        self.effects_in_flight = 0
+
+    def begin(self) -> None:
+        """Refuse appends that come from now on (they are certainly not written); finish everything else."""
+        self.is_begun = True
+        self._data_inbox.refuses_appends = True
+        self._coordination.stop()
+        self._replication.following.stop()
+        self._cleaning.stop()
+        self._moves.stop()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits to be done, and nothing is under way."""
+        is_working = len(self._data_inbox) > 0 or self._coordination.has_work or self._administration.has_work
+        is_idle = self._control.is_idle and self._cleaning.is_idle and self._moves.is_idle
+        return is_idle and not is_working and not self.effects_in_flight
+
+    def take_closing_flushes(self) -> list[StorageEffect]:
+        """The last effects, while idle: everything that is not durable yet."""
+        assert self.is_begun
+        assert self.is_idle
+        effects = self._directories.closing_flushes()
+        self.effects_in_flight += len(effects)
+        return effects
+
+    def shut_down(self) -> list[str]:
+        """The last checkpoints and the clean-shutdown markers, by direct calls of the disks.
+
+        Returns the directories that had to stay without a marker: they are recovered at the next start.
+        """
+        assert self.is_begun
+        assert self.is_idle
+        return self._directories.shut_down(self._replicas.broker_epoch)
