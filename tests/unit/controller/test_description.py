@@ -18,7 +18,7 @@ from services.controller.core.description import describe_nodes, describe_proble
 from services.controller.core.known_members import FORGET_MS
 from services.controller.core.partition_listing import Condition, count_partitions
 from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create
-from tests.unit.controller.test_replication import shrink, with_topic
+from tests.unit.controller.replicated import shrink, with_topic
 
 
 def a_whole_cluster() -> tuple[Cluster, ControllerNode]:

@@ -20,7 +20,7 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core.settings import ElectionSettings
 from tests.sim.etcd_model import Fate
 from tests.unit.controller.cluster import Cluster, create
-from tests.unit.controller.test_replication import a_cluster, rejoin, shrink, state, with_topic
+from tests.unit.controller.replicated import a_cluster, rejoin, shrink, state, with_topic
 
 PREFERRED, UNCLEAN = 0, 1
 

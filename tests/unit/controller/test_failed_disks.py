@@ -8,8 +8,8 @@ from barnabas.cluster.messages import NO_LEADER, ElectLeadersRequest, TopicParti
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.control_links import REPEAT_MS_MIN
 from tests.unit.controller.cluster import Cluster, delete
+from tests.unit.controller.replicated import answer, ask, isr_change, rejoin, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move
-from tests.unit.controller.test_replication import answer, ask, isr_change, rejoin, state, with_topic
 
 
 def key(cluster: Cluster, number: int = 0) -> tuple[bytes, int]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from barnabas.cluster.messages import ElectLeadersRequest, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from tests.unit.controller.cluster import Cluster, delete, grow
+from tests.unit.controller.replicated import answer, ask, isr_change, rejoin, shrink, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move
 from tests.unit.controller.test_failed_disks import key
-from tests.unit.controller.test_replication import answer, ask, isr_change, rejoin, shrink, state, with_topic
 
 
 def fill(cluster: Cluster, node_id: int, *numbers: int) -> None:

@@ -11,8 +11,8 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core import chunk_changes
 from services.controller.core import controller as controller_room
 from tests.unit.controller.cluster import LEASE_MS, Cluster, ControllerNode, create, delete, error_codes
+from tests.unit.controller.replicated import a_cluster, rejoin, shrink, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move
-from tests.unit.controller.test_replication import a_cluster, rejoin, shrink, state, with_topic
 
 
 def taken_over(cluster: Cluster) -> ControllerNode:
