@@ -129,8 +129,8 @@ def _driver_killed(trial: Trial, table: str, driver: str) -> str:
     executors = set(trial.running(EXECUTORS))
     trial.kill(driver)
     at_the_kill = trial.rows(table)
-    seconds = wait_until("its executors gone", lambda: not executors & set(trial.pods(EXECUTORS)), timeout_s=240)
-    return f"the driver killed at {at_the_kill:,} rows; its executors were gone {seconds:.0f} s later"
+    seconds = wait_until("the end of its executors", lambda: not executors & set(trial.running(EXECUTORS)), 240)
+    return f"the driver killed at {at_the_kill:,} rows; its executors ended within {seconds:.0f} s"
 
 
 def _goes_on(trial: Trial, table: str) -> str:

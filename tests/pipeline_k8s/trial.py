@@ -65,12 +65,22 @@ class Trial:
         self.volumes.mkdir()
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
+        self._keep_image()
         for name in ("logstore", "etcd", "tables"):
             self._make_volume(name)
         self._install_broker()
         self.kubectl(
             "apply", "--filename", str(KUBERNETES / "rbac.yaml"), "--filename", str(KUBERNETES / "tables.yaml")
         )
+
+    def _keep_image(self) -> None:
+        """On a disk that is over 85 % full the kubelet takes away images that nothing runs from."""
+        pod = yaml.safe_load((KUBERNETES / "pod.yaml").read_text())
+        pod["metadata"] = {"name": "image", "namespace": NAMESPACE}
+        (container,) = pod["spec"]["containers"]
+        container |= {"image": self.image, "imagePullPolicy": "Never", "command": ["sleep", "infinity"]}
+        del container["volumeMounts"], pod["spec"]["volumes"]
+        self.cluster.apply(pod)
 
     def _install_broker(self) -> None:
         """By the chart, one of everything."""
