@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.sim.campaign import Campaign, Progress, Totals, commit
+from tests.sim.drains import DrainStep
 from tests.sim.faults import Fault
 from tests.sim.ledger import Exploration
 from tests.sim.run import Options, simulate
@@ -59,10 +60,13 @@ def run_many(first: int, last: int, options: Options, processes: int | None, *, 
     print(f"{totals}\nin {time.monotonic() - began_s:.0f} s at {commit()}; faults:")
     for fault in Fault:
         print(f"  {totals.hits[fault]:>8} {fault.value}")
-    for fault in totals.never_hit:
-        print(f"NEVER HIT: {fault.value}")
-    for each in totals.open[:1]:
-        run_one(Case(each.seed, options), is_shrunk=is_shrunk)
+    print("drains:")
+    for step in DrainStep:
+        print(f"  {totals.drains[step]:>8} {step.value}")
+    for each in totals.never_hit:
+        print(f"NEVER HIT: {each.value}")
+    for failed in totals.open[:1]:
+        run_one(Case(failed.seed, options), is_shrunk=is_shrunk)
     return not totals.open and not totals.never_hit
 
 

@@ -15,11 +15,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.sim.drains import DrainStep
 from tests.sim.faults import Fault
 from tests.sim.run import Options, Outcome, simulate_job
 
 RERUN_EVERY = 100
-# A campaign of so many seeds has to have hit with every fault there is.
+# A campaign of so many seeds has to have hit with every fault there is, and to have had drains come to all they can.
 SEEDS_FOR_EVERY_FAULT = 200
 # Processes begin anew after so many seeds: whatever a run leaves behind, it does not add up.
 SEEDS_PER_PROCESS = 50
@@ -53,6 +54,7 @@ class Totals:
     cpu_s: float = 0
     rerun: int = 0
     hits: Counter[Fault] = field(default_factory=Counter)
+    drains: Counter[DrainStep] = field(default_factory=Counter)
     distinct: set[int] = field(default_factory=set)
     open: list[Open] = field(default_factory=list)
 
@@ -65,11 +67,12 @@ class Totals:
         return self.operations * 1_000 / max(1, self.virtual_ms)
 
     @property
-    def never_hit(self) -> list[Fault]:
-        """Faults that the campaign was large enough to hit with, and has not."""
+    def never_hit(self) -> list[Fault | DrainStep]:
+        """Faults that the campaign was large enough to hit with, and has not; likewise what drains come to."""
         if self.seeds < SEEDS_FOR_EVERY_FAULT:
             return []
-        return [fault for fault in Fault if not self.hits[fault]]
+        never = [fault for fault in Fault if not self.hits[fault]]
+        return [*never, *[step for step in DrainStep if not self.drains[step]]]
 
     def add(self, outcome: Outcome) -> None:
         self.next_seed = outcome.seed + 1
@@ -86,6 +89,7 @@ class Totals:
         self.isr_changes += outcome.reached.isr_changes
         self.cpu_s += outcome.cpu_s
         self.hits += outcome.hits
+        self.drains += outcome.drains
         self.distinct |= outcome.reached.distinct
         if outcome.failure is not None:
             self.open.append(Open(outcome.seed, str(outcome.failure)))

@@ -2,12 +2,13 @@
 
 Every change is looked at as it is committed: I6, epochs never go back and a leader epoch changes when and only when the
 leader does; a leader is registered, and comes from those that surely have every committed record, or the election is
-unclean and somebody has allowed that. What logstores take for their state must have been such a record (I11).
+unclean and somebody has allowed that; nothing is done that drains forbid (`drains.py`). What logstores take for their
+state must have been such a record (I11).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
@@ -20,7 +21,9 @@ from barnabas.cluster.keys import (
     decode_record,
 )
 from barnabas.cluster.messages import NO_LEADER
+from barnabas.cluster.operation_records import DrainRecord
 from barnabas.ports.etcd import KeyValue
+from tests.sim.drains import DrainRules
 from tests.sim.etcd_model import EtcdModel
 from tests.sim.history import Partition, name
 from tests.sim.scheduler import InvariantViolation
@@ -57,6 +60,7 @@ class Elections:
         # Topics for which somebody has asked for unclean elections (ElectLeaders), whatever they say themselves.
         self.unclean_is_asked: dict[str, None] = {}
         self.transitions = 0
+        self.drains = DrainRules()
 
     def etcd_changed(self, model: EtcdModel) -> None:
         """After everything that may have changed it."""
@@ -67,13 +71,16 @@ class Elections:
                     self._put(event.key_value)
                 elif key.startswith(self._keys.deletions):
                     self.being_deleted.pop(bytes.fromhex(key[len(self._keys.deletions) :]), None)
+                elif key.startswith(self._keys.operations.drains):
+                    self.drains.returned(int(key[len(self._keys.operations.drains) :]))
         self._revision = model.revision
 
     def _put(self, key_value: KeyValue) -> None:
         key, value = key_value.key, key_value.value
         if key.startswith(self._logstores):
             self._registrations[int(key[len(self._logstores) :]), key_value.create_revision] = None
-        if not key.startswith((self._keys.partitions, self._keys.topics, self._keys.deletions)):
+        keys = self._keys
+        if not key.startswith((keys.partitions, keys.topics, keys.deletions, keys.operations.drains)):
             return
         match decode_record(self._keys, key, value):
             case TopicRecord() as topic:
@@ -84,6 +91,8 @@ class Elections:
                 self._min_isr[topic.topic_id] = min(minimum, self._min_isr.get(topic.topic_id, minimum))
             case DeletionRecord() as deletion:
                 self.deleted[deletion.topic_id] = self.being_deleted[deletion.topic_id] = None
+            case DrainRecord() as drain:
+                self.drains.drained(drain, self._existing_with_min_isr())
             case PartitionChunk() as chunk:
                 for number, record in enumerate(chunk.partitions, chunk.chunk * PARTITIONS_PER_CHUNK):
                     self._follow((chunk.topic_id, number), record)
@@ -95,6 +104,7 @@ class Elections:
         self.transitions += 1
         self._check(key, record)
         is_new_epoch = before is None or record.leader_epoch != before.leader_epoch
+        self.drains.decided(key, before, record)
         self.current[key] = record
         self._by_leader_epoch[key, record.leader_epoch] = record
         self._by_epochs[key, record.leader_epoch, record.partition_epoch] = record
@@ -145,6 +155,13 @@ class Elections:
     def existing(self) -> dict[Partition, PartitionRecord]:
         """Of the topics that are there now."""
         return {key: record for key, record in self.current.items() if key[0] not in self.deleted}
+
+    def _existing_with_min_isr(self) -> Iterator[tuple[Partition, PartitionRecord, int]]:
+        for key, record in self.existing.items():
+            # A creation that is under way writes partitions first, and their topic last.
+            topic = self.topics.get(key[0])
+            if topic is not None:
+                yield key, record, int(topic.configs.get(MIN_ISR, "1"))
 
     def min_isr(self, key: Partition) -> int:
         """So many disks have every committed record, at least."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.sim.campaign import Campaign, Open, Progress, Totals
+from tests.sim.drains import DrainStep
 from tests.sim.faults import Fault
 from tests.sim.run import Options, Outcome, simulate
 
@@ -101,8 +102,8 @@ class Exploration:
         finally:
             self._save(hours, is_complete=is_complete)
         print(self.totals)
-        for fault in self.totals.never_hit:
-            print(f"NEVER HIT: {fault.value}")
+        for never in self.totals.never_hit:
+            print(f"NEVER HIT: {never.value}")
         for each in self.totals.open:
             profile = self._options.profile.value
             print(f"open: python -m tests.sim --seed {each.seed} --profile {profile}  # {each.failure}")
@@ -142,6 +143,7 @@ class Exploration:
             "commits": totals.commits,
             "faults": sum(totals.hits.values()),
             "faults_by_kind": {fault.value: totals.hits[fault] for fault in Fault},
+            "drains_by_step": {step.value: totals.drains[step] for step in DrainStep},
             "transitions": totals.transitions,
             "distinct_transitions": len(totals.distinct),
             "leader_changes": totals.leader_changes,
@@ -220,6 +222,7 @@ def _totals_of(saved: dict[str, Any]) -> Totals:
         cpu_s=saved["cpu_s"],
         rerun=saved["seeds_run_twice"],
         hits=Counter({fault: saved["faults_by_kind"].get(fault.value, 0) for fault in Fault}),
+        drains=Counter({step: saved["drains_by_step"].get(step.value, 0) for step in DrainStep}),
         open=[Open(each["seed"], each["failure"]) for each in saved["open"]],
     )
 

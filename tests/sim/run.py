@@ -7,8 +7,10 @@ import time
 import traceback
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 
 from tests.sim.cluster import Cluster
+from tests.sim.drains import DrainStep
 from tests.sim.faults import Fault, Faults
 from tests.sim.scheduler import MS, SECOND, Scheduler, StepsUsedUp
 from tests.sim.shapes import AtMost, Profile, random_fault_interval_us, random_faults, random_seconds, random_shape
@@ -53,18 +55,23 @@ class Outcome:
     shape: str
     hits: Counter[Fault]
     kinds: list[Fault]
+    drains: Counter[DrainStep]
     reached: Reached
     failure: Failure | None
     remembered: list[str]
 
     def __str__(self) -> str:
         faults = ", ".join(f"{hits} × {fault.value}" for fault, hits in sorted(self.hits.items(), key=_by_name))
+        drains = ", ".join(
+            f"{count} × {step.value}" for step, count in sorted(self.drains.items(), key=_by_name) if count
+        )
         lines = [
             f"seed {self.seed}: {self.shape}",
             f"  {self.virtual_ms / 1000:.1f} virtual seconds, {self.events:,} events, {self.operations:,} operations",
             f"  {self.told}",
             f"  {self.reached.leader_changes} leader changes, {self.reached.isr_changes} changes of an ISR, "
             f"{len(self.reached.distinct)} distinct transitions",
+            f"  drains: {drains or 'none'}",
             f"  faults: {faults or 'none'}",
         ]
         if self.failure is not None:
@@ -73,7 +80,7 @@ class Outcome:
         return "\n".join(lines)
 
 
-def _by_name(item: tuple[Fault, int]) -> str:
+def _by_name(item: tuple[Enum, int]) -> str:
     return item[0].name
 
 
@@ -118,6 +125,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         shape=str(shape),
         hits=faults.hits,
         kinds=kinds,
+        drains=cluster.promises.elections.drains.reached,
         reached=cluster.transitions.reached,
         failure=failure,
         remembered=list(scheduler.remembered),

@@ -10,6 +10,7 @@ import pytest
 
 from tests.sim import shrink
 from tests.sim.campaign import Campaign, Totals
+from tests.sim.drains import DrainStep
 from tests.sim.faults import Fault
 from tests.sim.ledger import Exploration, page_of
 from tests.sim.run import Options, Outcome
@@ -19,7 +20,12 @@ from tests.sim.story import Failure, short_story
 from tests.sim.transitions import Reached
 
 
-def outcome_of(seed: int, failure: Failure | None = None, kinds: tuple[Fault, ...] = ()) -> Outcome:
+def outcome_of(
+    seed: int,
+    failure: Failure | None = None,
+    kinds: tuple[Fault, ...] = (),
+    drains: tuple[DrainStep, ...] = tuple(DrainStep),
+) -> Outcome:
     reached = Reached({seed % 3, seed % 5}, 10, 2, 1)
     return Outcome(
         seed=seed,
@@ -36,6 +42,7 @@ def outcome_of(seed: int, failure: Failure | None = None, kinds: tuple[Fault, ..
         shape="",
         hits=Counter(kinds),
         kinds=list(kinds),
+        drains=Counter(drains),
         reached=reached,
         failure=failure,
         remembered=[],
@@ -133,6 +140,7 @@ def test_an_exploration_goes_on_where_it_was_interrupted(tmp_path: Path, monkeyp
     assert saved["operations_per_s"] == round(120_000 / (6 * 3600), 2)
     assert saved["faults_by_kind"][Fault.CUT.value] == 6
     assert saved["distinct_transitions"] == 5
+    assert saved["drains_by_step"] == {step.value: 6 for step in DrainStep}
     assert (saved["groups"], saved["rebalances"], saved["commits"]) == (12, 30, 420)
     assert [each["seed"] for each in saved["open"]] == [2]
     assert not list(directory.glob("*.transitions"))
@@ -151,6 +159,15 @@ def test_a_large_campaign_has_to_hit_with_every_fault() -> None:
     assert totals.never_hit == []
     totals.add(outcome_of(200, kinds=kinds))
     assert totals.never_hit == [Fault.SLOW]
+
+
+def test_a_large_campaign_has_to_see_all_that_drains_come_to() -> None:
+    totals = Totals(1, 1)
+    for seed in range(1, 201):
+        totals.add(outcome_of(seed, kinds=tuple(Fault), drains=(DrainStep.DRAINED,)))
+    assert totals.never_hit == [step for step in DrainStep if step is not DrainStep.DRAINED]
+    totals.add(outcome_of(201, drains=tuple(DrainStep)))
+    assert totals.never_hit == []
 
 
 def test_the_ledger_says_what_its_files_say() -> None:

@@ -48,7 +48,7 @@ from tests.sim.clients.client import Client
 from tests.sim.elections import Elections
 from tests.sim.history import History
 from tests.sim.network import Network
-from tests.sim.nodes.controller import ControllerNode
+from tests.sim.nodes.controller import DEFAULT_REPLICATION_FACTOR, ControllerNode
 from tests.sim.scheduler import MS, InvariantViolation, Scheduler
 from tests.sim.topology import MIN_ISR, TopicShape
 
@@ -188,14 +188,21 @@ class Operator(Client):
     # --- of the controller itself ------------------------------------------------------------------------------------
 
     def _drain(self, topic: str, partition: int) -> None:
+        """With its replicas mostly where there is a place for them."""
         random = self.scheduler.random
-        request = DrainNode(random.choice(self._node_ids), random.random() < 0.4, TIMEOUT_MS)
+        share = 0.7 if len(self._node_ids) > DEFAULT_REPLICATION_FACTOR else 0.2
+        request = DrainNode(random.choice(self._node_ids), random.random() < share, TIMEOUT_MS)
         self._operate("a logstore is drained", request)
         self.work()
 
     def _return(self, topic: str, partition: int) -> None:
+        """One that is drained; where none is, there is one to drain."""
         random = self.scheduler.random
-        request = ReturnNode(random.choice(self._node_ids), random.random() < 0.5, TIMEOUT_MS)
+        drained = self._elections.drains.node_ids
+        if not drained:
+            self._drain(topic, partition)
+            return
+        request = ReturnNode(random.choice(drained), random.random() < 0.5, TIMEOUT_MS)
         self._operate("a logstore is returned", request)
         self.work()
 

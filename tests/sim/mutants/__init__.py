@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.sim.mutants.control import CONTROL
 from tests.sim.mutants.controller import CONTROLLER
+from tests.sim.mutants.drains import DRAINS
 from tests.sim.mutants.gateway import GATEWAY
 from tests.sim.mutants.groups import GROUPS
 from tests.sim.mutants.in_sync import IN_SYNC
@@ -12,5 +13,5 @@ from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
 from tests.sim.mutants.storage import STORAGE
 
-AREAS = (PURGATORY, GATEWAY, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, GROUPS)
+AREAS = (PURGATORY, GATEWAY, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, DRAINS, GROUPS)
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}
