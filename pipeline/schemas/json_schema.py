@@ -132,4 +132,5 @@ class JsonSchemaDecoder:
 
     def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
         schema_id, rest, apart = split_wire_format(value, schema_header)
-        return Decoded(parsed_json(rest if apart is None else apart), self._schemas.of(schema_id).columns)
+        schema = self._schemas.of(schema_id)
+        return Decoded(parsed_json(rest if apart is None else apart), schema.columns)

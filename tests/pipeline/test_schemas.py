@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import threading
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,11 +21,13 @@ pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make 
 import fastavro
 from google.protobuf import message_factory
 
-from pipeline.core.columns import DecimalOf, Kind, ListOf, MapOf, Struct
+from pipeline.core.columns import Column, DecimalOf, Kind, ListOf, MapOf, Struct
 from pipeline.core.rows import MisfitError
+from pipeline.schemas import protobuf as protobuf_module
 from pipeline.schemas import registry as registry_module
-from pipeline.schemas.avro import AvroFileDecoder, AvroSchema, AvroSchemaError
-from pipeline.schemas.decoding import decoder_of
+from pipeline.schemas.avro import AvroDecoder, AvroFileDecoder, AvroSchema, AvroSchemaError
+from pipeline.schemas.decoding import Decoding, ValueFormat, decoder_of
+from pipeline.schemas.json_schema import JsonSchema, JsonSchemaError
 from pipeline.schemas.protobuf import (
     ProtobufDecoder,
     ProtobufFileDecoder,
@@ -238,6 +242,187 @@ def test_protobuf_by_file(tmp_path: Path) -> None:
         compile_schema("message {")
     with pytest.raises(ProtobufSchemaError, match="no path inside"):
         compile_schema(MONEY, (("../../etc/passwd", ""),))
+
+
+def by_id(schema_id: int, rest: bytes) -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + rest
+
+
+def test_protobuf_registered_as_descriptors(fake: FakeRegistry) -> None:
+    """As Python's serializers register it: what a registry gives back is base64, for imports as well."""
+    files = compile_schema(PROTO, (("money.proto", MONEY),)).file
+    texts = {file.name: base64.b64encode(file.SerializeToString()).decode() for file in files}
+    reference = {"name": "money.proto", "subject": "money", "version": 1}
+    known = "/subjects/money/versions/1?deleted=true"
+    main, money = texts["barnabas_value.proto"], texts["money.proto"]
+    fake.schemas = {
+        1: {"schemaType": "PROTOBUF", "schema": main, "references": [reference]},
+        2: {"schemaType": "PROTOBUF", "schema": MONEY},
+        3: {"schemaType": "PROTOBUF", "schema": money},
+    }
+    order = b"\x02\x02\x08\x07\x42\x02\x08\x05"
+    decoder = ProtobufDecoder(Registry(fake.url))
+    for text in (money, MONEY):  # text and descriptors may be mixed
+        fake.subjects = {known: {"schema": text}}
+        fields: Any = ProtobufDecoder(Registry(fake.url)).decode(by_id(1, order), None).value
+        assert (fields["id"], fields["price"]) == (7, {"cents": 5})
+    assert decoder.decode(by_id(3, b"\0\x08\x05"), None).value == {"cents": 5}
+    # Records of several schemas take turns: each schema's columns are made once and stay the same object.
+    declared = [decoder.decode(by_id(each, b"\0\x08\x05"), None).declared for each in (2, 3, 2, 3)]
+    assert declared[0] is declared[2] is not declared[1]
+    assert declared[1] is declared[3]
+
+
+def test_protobuf_that_imports_what_no_subject_has(fake: FakeRegistry) -> None:
+    text = """
+    syntax = "proto3";
+    import "google/type/date.proto";
+    import "confluent/meta.proto";
+    import "confluent/type/decimal.proto";
+    message Q {
+      google.type.Date day = 1 [(confluent.field_meta).doc = "of delivery"];
+      confluent.type.Decimal price = 2;
+      google.protobuf.Struct open = 3;
+    }
+    import "google/protobuf/struct.proto";
+    """
+    fake.schemas = {1: {"schemaType": "PROTOBUF", "schema": text}}
+    decoded = ProtobufDecoder(Registry(fake.url)).decode(by_id(1, b"\0\x0a\x03\x08\xea\x0f\x1a\x00"), None)
+    assert decoded.value == {"day": {"year": 2026, "month": 0, "day": 0}, "price": None, "open": "{}"}
+    assert decoded.declared is not None
+    assert decoded.declared.column("open").type is Kind.STRING  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text", "reason"),
+    [
+        ("avro", "AVRO", '"string"', "schema 1: a table needs an Avro record with fields"),
+        ("avro", "AVRO", "{", "schema 1: this is no Avro schema: "),
+        ("avro", "JSON", "{}", "schema 1 is JSON, not AVRO"),
+        (
+            "protobuf",
+            "PROTOBUF",
+            "message {",
+            "schema 1: this Protobuf schema does not compile: barnabas_value.proto:1:",
+        ),
+        ("protobuf", "PROTOBUF", 'import "no.proto";', "schema 1: this Protobuf schema does not compile: no.proto: "),
+        ("json", "JSON", "{", "schema 1: this is no JSON Schema: "),
+    ],
+)
+def test_a_schema_that_no_table_can_be_made_of_is_told_and_read_once(
+    fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch, value: str, kind: str, text: str, reason: str
+) -> None:
+    """It is the fault of those records: it must not stop the job, nor be looked into for each of them."""
+    fake.schemas = {1: {"schema": text, "schemaType": kind}}
+    decoder = decoder_of(Decoding(ValueFormat(value), fake.url))
+    reasons = []
+    for _ in range(2):
+        with pytest.raises(MisfitError) as refused:
+            decoder.decode(by_id(1, b"\0"), None)
+        reasons.append(str(refused.value))
+        monkeypatch.setattr(protobuf_module, "compile_schema", None)
+    assert reasons[0].startswith(reason)
+    assert reasons[0] == reasons[1]
+    assert fake.asked == ["/schemas/ids/1"]
+
+
+def test_an_id_that_nobody_knows_is_asked_for_now_and_then(fake: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(fake.url)
+    for _ in range(3):
+        with pytest.raises(MisfitError, match="no schema with id 7"):
+            registry.schema(7)
+    assert fake.asked == ["/schemas/ids/7"]
+    monkeypatch.setattr(registry_module, "UNKNOWN_FOR_S", 0.0)
+    with pytest.raises(MisfitError):
+        registry.schema(8)
+    fake.schemas = {8: {"schema": json.dumps(ORDER_1)}}
+    assert registry.schema(8).kind == "AVRO"
+
+
+def test_what_is_no_registry_is_told_from_one_without_the_schema(fake: FakeRegistry) -> None:
+    fake.codes = False
+    with pytest.raises(RegistryError, match=r"no schema registry of Confluent's kind: .* is a path missing"):
+        Registry(fake.url).schema(1)
+    fake.types = ["AVRO"]
+    with pytest.raises(MisfitError, match="the registry has no schema with id 1"):
+        Registry(fake.url).schema(1)
+    fake.codes = True
+    reference = {"name": "a.B", "subject": "a/B", "version": 2}
+    fake.schemas = {1: {"nothing": 1}, 2: {"schema": "{}", "references": [reference]}}  # type: ignore[dict-item]
+    with pytest.raises(RegistryError, match="an answer has no schema in it"):
+        Registry(fake.url).schema(1)
+    with pytest.raises(MisfitError, match=r"refers to a\.B, which the registry does not have"):
+        Registry(fake.url).schema(2)
+    assert fake.asked[-1] == "/subjects/a%2FB/versions/2?deleted=true"
+
+
+def test_a_schemas_guid_before_a_value_or_in_its_header(fake: FakeRegistry) -> None:
+    guid = uuid.UUID("89791762-2336-4186-9674-299b90a802e2")
+    fake.subjects = {f"/schemas/guids/{guid}": {"schema": json.dumps(ORDER_1)}}
+    decoder = AvroDecoder(Registry(fake.url))
+    payload = avro(1, ORDER_1, {"id": 0, "item": None})[5:]
+    assert payload[0] == 0  # nothing that a value alone could be told by
+    header = b"\1" + guid.bytes
+    assert decoder.decode(payload, header).value == {"id": 0, "item": None}
+    assert decoder.decode(header + payload, None).value == {"id": 0, "item": None}
+    assert len(fake.asked) == 1
+    with pytest.raises(MisfitError, match="the schema's header does not begin with"):
+        decoder.decode(payload, b"\2")
+
+
+def test_logical_types_that_say_nothing_where_they_stand() -> None:
+    def of(written: Any) -> Any:
+        text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "f", "type": written}]})
+        return AvroSchema.parse(text)
+
+    decimals = {"type": "bytes", "logicalType": "decimal"}
+    assert of({**decimals, "precision": 50, "scale": 2}).columns.columns[0].type is Kind.STRING
+    for wrong in (decimals, {**decimals, "precision": 0}, {**decimals, "precision": 2, "scale": 3}):
+        assert of(wrong).columns.columns[0].type is Kind.BINARY
+        assert of(wrong).decode(b"\x02a").value == {"f": b"a"}
+    assert of({"type": "string", "logicalType": "date"}).columns.columns[0].type is Kind.STRING
+    fixed = of({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"})
+    assert fixed.columns.columns[0].type is Kind.STRING
+    assert fixed.decode(b"\x01" * 16).value == {"f": uuid.UUID(int=int.from_bytes(b"\x01" * 16, "big"))}
+
+
+def test_columns_of_json_schemas() -> None:
+    schema = {
+        "$id": "http://shop/order",
+        "definitions": {"Money": {"type": "object", "properties": {"amount": {"type": "number"}}}},
+        "properties": {
+            "id": {"type": ["integer", "null"]},
+            "price": {"$ref": "#/definitions/Money"},
+            "where": {"$ref": "address"},
+            "lines": {
+                "items": {"allOf": [{"$ref": "#/definitions/Money"}, {"properties": {"n": {"type": "integer"}}}]}
+            },
+            "tags": {"type": "object", "additionalProperties": {"type": "boolean"}},
+            "parent": {"anyOf": [{"type": "null"}, {"$ref": "#"}]},
+            "either": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            "open": {},
+            "absent": {"$ref": "#/definitions/Absent"},
+        },
+    }
+    address = {"type": "object", "properties": {"street": {"type": "string", "format": "date-time"}}}
+    columns = JsonSchema.parse(json.dumps(schema), (("http://shop/address", json.dumps(address)),)).columns
+    assert columns is not None
+    money = Column("amount", Kind.DOUBLE)
+    assert {column.name: column.type for column in columns.columns} == {
+        "id": Kind.LONG,
+        "price": Struct((money,)),
+        "where": Struct((Column("street", Kind.STRING),)),
+        "lines": ListOf(Struct((money, Column("n", Kind.LONG)))),
+        "tags": MapOf(Kind.BOOLEAN),
+        "parent": Kind.STRING,
+        "either": Kind.STRING,
+        "open": Kind.UNKNOWN,
+        "absent": Kind.UNKNOWN,
+    }
+    assert JsonSchema.parse('{"type": "array"}').columns is None
+    doubling = {f"d{n}": {"allOf": [{"$ref": f"#/d{n + 1}"}] * 3} for n in range(20)}
+    with pytest.raises(JsonSchemaError, match="more than 20000 parts"):
+        JsonSchema.parse(json.dumps({**doubling, "$ref": "#/d0"}))
 
 
 def test_message_indexes() -> None:
