@@ -101,6 +101,10 @@ def test_a_topic_that_is_not_there(cluster: RunningCluster, tmp_path: Path) -> N
             "Multiple streaming queries are concurrently using /c/offsets; a checkpoint",
             "another run uses the checkpoint",
         ),
+        (
+            'o53.start.\n: org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"\n at z',
+            "Spark has no client for the checkpoint /c; give it a local directory (--checkpoint)",
+        ),
         ("", "RuntimeError: no reason given"),
     ],
 )

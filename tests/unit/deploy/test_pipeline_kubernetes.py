@@ -113,6 +113,15 @@ def test_the_build_sees_every_package_of_the_wheel() -> None:
     assert set(packages["packages"]) | {"constraints.txt", "constraints-pipeline.txt", "deploy/pipeline"} <= seen
 
 
+def test_spark_may_make_the_network_policy_that_it_makes_or_is_told_not_to() -> None:
+    """Since 4.3 a submission in cluster mode fails without the right; the operator (2.5) has none to give."""
+    rules = one("kubernetes/rbac.yaml", "Role")["rules"]
+    verbs = {verb for rule in rules if "networkpolicies" in rule["resources"] for verb in rule["verbs"]}
+    assert {"create", "patch"} <= verbs
+    excluded = APPLICATION["sparkConf"]["spark.kubernetes.driver.pod.excludedFeatureSteps"]
+    assert excluded.split(",") == ["org.apache.spark.deploy.k8s.features.NetworkPolicyFeatureStep"]
+
+
 # --- the entry point, by what it starts ---
 
 
