@@ -178,8 +178,8 @@ def as_pipeline_error(error: Exception, checkpoint: str) -> PipelineError:
         return TableError(f"another run uses the checkpoint {checkpoint}: one of the two has to end")
     if "No FileSystem for scheme" in text:
         return TableError(
-            f"Spark has no client for the checkpoint {checkpoint}; give it a local directory (--checkpoint), which may be "
-            "lost, since the table knows its progress, or give Spark the client (--spark spark.jars.packages=…)"
+            f"Spark has no client for the checkpoint {checkpoint}; give it a local directory (--checkpoint), which may "
+            "be lost, since the table knows its progress, or give Spark the client (--spark spark.jars.packages=…)"
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return TableError(f"{type(error).__name__}: {lines[0] if lines else 'no reason given'}")
