@@ -39,7 +39,9 @@ from barnabas.cluster.recovery.remembered import Remembered
 from barnabas.cluster.topic_config import TopicConfig
 
 PRODUCER_IDS_SKIPPED: Final = 2**32
-"""Ids past the largest that is known: a producer that has an id and has not written yet is in no log."""
+"""Ids past the largest that is known: a producer that has an id and has not written yet is in no log. Every controller
+epoch has as many of its own, below 2^53 for two million of them.
+"""
 
 HELD_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """Of a topic whose configs nobody knows: by the defaults its old records would be deleted within minutes."""
@@ -293,10 +295,14 @@ class _Planning:
             self._put(keys.broker_configs(broker_id), BrokerConfigsRecord(broker_id, configs))
         for key, value in remembered.others.items():
             self._plan.writes[keys.prefix + key] = value
-        next_producer_id = max(remembered.next_producer_id, self._found.producer_id_max + 1) + PRODUCER_IDS_SKIPPED
-        self._put(keys.producer_ids, ProducerIdsRecord(next_producer_id))
         known_epoch = max(remembered.controller_epoch, 0 if register is None else register.controller_epoch)
-        self._put(keys.controller_epoch, ControllerEpochRecord(known_epoch + EPOCHS_SKIPPED))
+        controller_epoch = known_epoch + EPOCHS_SKIPPED
+        self._put(keys.controller_epoch, ControllerEpochRecord(controller_epoch))
+        # Ids that were given since the last recovery, and not written with, are in no log and no back-up: what is known
+        # may be what was known then. The controller that gave them has left its epoch in the registers: this one is later.
+        known_id = max(remembered.next_producer_id, self._found.producer_id_max + 1)
+        next_producer_id = max(known_id + PRODUCER_IDS_SKIPPED, controller_epoch * PRODUCER_IDS_SKIPPED)
+        self._put(keys.producer_ids, ProducerIdsRecord(next_producer_id))
 
 
 def _ranges(numbers: Sequence[int]) -> str:

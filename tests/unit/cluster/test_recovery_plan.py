@@ -145,11 +145,39 @@ def test_the_controller_epoch_goes_on() -> None:
     assert written(plan_of(backed_up(), *nodes), KEYS.controller_epoch) == ControllerEpochRecord(60 + EPOCHS_SKIPPED)
 
 
+def next_producer_id(plan: Plan) -> int:
+    record = written(plan, KEYS.producer_ids)
+    assert isinstance(record, ProducerIdsRecord)
+    return record.next_producer_id
+
+
+def controller_epoch(plan: Plan) -> int:
+    record = written(plan, KEYS.controller_epoch)
+    assert isinstance(record, ControllerEpochRecord)
+    return record.controller_epoch
+
+
 def test_producer_ids_go_on_far_past_those_of_the_back_up_and_of_the_logs() -> None:
-    plan = plan_of(backed_up(), *three())
-    assert written(plan, KEYS.producer_ids) == ProducerIdsRecord(7000 + PRODUCER_IDS_SKIPPED)
-    plan = plan_of(backed_up(), node(0, producer_id_max=9000), node(1), node(2))
-    assert written(plan, KEYS.producer_ids) == ProducerIdsRecord(9001 + PRODUCER_IDS_SKIPPED)
+    assert next_producer_id(plan_of(backed_up(), *three())) >= 7000 + PRODUCER_IDS_SKIPPED
+    huge = 1 << 60
+    plan = plan_of(backed_up(), node(0, producer_id_max=huge), node(1), node(2))
+    assert next_producer_id(plan) == huge + 1 + PRODUCER_IDS_SKIPPED
+
+
+@pytest.mark.parametrize("remembered", [Remembered(), backed_up()], ids=["rebuilt", "restored"])
+def test_ids_that_nobody_has_written_with_are_not_given_again_by_the_next_recovery(remembered: Remembered) -> None:
+    """etcd is lost again and again. Each time producers have got ids since; what the logs know of them, and a back-up,
+    is what they knew the first time.
+    """
+    register = Register(controller_epoch=3, revision=1)
+    given_up_to = 0
+    for _ in range(5):
+        plan = plan_of(remembered, node(0, producer_id_max=9000, register=register), node(1), node(2))
+        assert next_producer_id(plan) >= given_up_to, "an id is given twice"
+        given_up_to = next_producer_id(plan) + 1_000_000
+        # The controller that gave them, as logstores were told of it.
+        register = Register(controller_epoch=controller_epoch(plan) + 1, revision=1)
+    assert given_up_to < 2**53, "clients that count in doubles tell ids apart"
 
 
 def test_a_topic_that_is_younger_than_the_back_up_is_there_again() -> None:
