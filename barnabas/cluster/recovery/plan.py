@@ -299,7 +299,7 @@ class _Planning:
         controller_epoch = known_epoch + EPOCHS_SKIPPED
         self._put(keys.controller_epoch, ControllerEpochRecord(controller_epoch))
         # Ids that were given since the last recovery, and not written with, are in no log and no back-up: what is known
-        # may be what was known then. The controller that gave them has left its epoch in the registers: this one is later.
+        # may be what was known then. The controller that gave them has left its epoch in the registers; this is later.
         known_id = max(remembered.next_producer_id, self._found.producer_id_max + 1)
         next_producer_id = max(known_id + PRODUCER_IDS_SKIPPED, controller_epoch * PRODUCER_IDS_SKIPPED)
         self._put(keys.producer_ids, ProducerIdsRecord(next_producer_id))
