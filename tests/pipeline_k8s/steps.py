@@ -21,7 +21,7 @@ BATCH_RECORDS_MAX = 10_000
 RATE = 500.0
 EXECUTORS = "spark-role=executor"
 APPLICATION = images.PIPELINE / "spark-application.yaml"
-CONFINED = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")
+CONFINED = ("--network", "none", "--hostname", "localhost", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")
 LOCAL_SPARK = "from pyspark.sql import SparkSession; print(SparkSession.builder.getOrCreate().range(5).count())"
 
 
