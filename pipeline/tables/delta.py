@@ -241,8 +241,9 @@ class DeltaLakeTable:
         """What a full vacuum would take and the log does not name. (Those that it names are `expire`'s.)"""
         self.refresh()
         unused = self._vacuum(self._hours_since(older_than_ms), dry_run=True, full=True)
-        removed = set(self._vacuum(0, dry_run=True, full=False))
-        orphans = [path for path in unused if path not in removed]
+        self.refresh()  # what was committed while the directory was listed
+        named = {self._relative(each.uri) for each in self.files()} | set(self._vacuum(0, dry_run=True, full=False))
+        orphans = [path for path in unused if path not in named]
         for path in orphans:
             delete_file(f"{self.name}/{path}")
         return len(orphans)

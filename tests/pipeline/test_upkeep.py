@@ -18,10 +18,12 @@ pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make 
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from pipeline.tables import delta, maintaining, orphans, parquet
 from pipeline.tables.contract import CommitConflictError, Table, TableError
+from pipeline.tables.delta import DeltaLakeTable
 from pipeline.tables.maintaining import maintain_table
 from pipeline.tables.parquet import committed_files
 from tests.pipeline.tables_world import FakeCluster, KilledError, World
@@ -247,6 +249,17 @@ def test_a_parquet_list_is_readable_until_its_hours_are_over(tmp_path: Path) -> 
     assert_whole(world)
 
 
+def test_delta_names_removed_files_as_long_as_they_are_kept(tmp_path: Path) -> None:
+    """Its log forgets them after a week; from then on they would be orphans, however long they are to be kept."""
+    world = filled_world(tmp_path, "delta")
+    world.run()
+    for keep_hours, said in ((24, None), (720, "interval 720 hours")):
+        maintain_table(opened(world), world.now_ms, MIB, keep_hours * HOUR_MS, 72 * HOUR_MS)
+        configuration = DeltaTable(f"{world.job.to}/orders").metadata().configuration
+        assert configuration.get("delta.deletedFileRetentionDuration") == said
+    assert_whole(world)
+
+
 def test_a_snapshot_counts_from_when_it_was_replaced(tmp_path: Path) -> None:
     """By Iceberg's own rule one of last week that was replaced this minute goes at once, under its readers."""
     world = filled_world(tmp_path, "iceberg")
@@ -285,6 +298,33 @@ def test_young_orphans_stay_and_old_ones_go(table_format: str, tmp_path: Path) -
         os.utime(path, (modified, modified))
     assert maintain_table(table, world.now_ms, MIB, HOUR_MS, 72 * HOUR_MS).orphans == 1
     assert (young.exists(), old.exists()) == (True, False)
+    assert_whole(world)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_what_is_committed_while_the_directory_is_listed_stays(
+    table_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However old it looks: a file system's clock may be wrong."""
+    world = filled_world(tmp_path, table_format)
+    run = world.start()
+    run.batch()
+    table = opened(world)
+    owner, name = (table._table, "vacuum") if isinstance(table, DeltaLakeTable) else (orphans, "files_below")
+    earnest = getattr(owner, name)
+    listings = []
+
+    def after_a_batch(*arguments: Any, **named: Any) -> Any:
+        if not listings:
+            world.cluster.produce("orders", 0, (b"k", b"v"))
+            run.batch()
+        listings.append(arguments)
+        return earnest(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, after_a_batch)
+    assert table.remove_orphans(10**15) == 0
+    assert listings
+    monkeypatch.undo()
     assert_whole(world)
 
 
