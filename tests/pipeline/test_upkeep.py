@@ -312,7 +312,7 @@ def test_what_is_committed_while_the_directory_is_listed_stays(
     table = opened(world)
     owner, name = (table._table, "vacuum") if isinstance(table, DeltaLakeTable) else (orphans, "files_below")
     earnest = getattr(owner, name)
-    listings = []
+    listings: list[Any] = []
 
     def after_a_batch(*arguments: Any, **named: Any) -> Any:
         if not listings:
