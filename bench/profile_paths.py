@@ -23,6 +23,7 @@ from barnabas.cli.processes import session_members
 from barnabas.wire.messages.list_offsets import LATEST_TIMESTAMP
 from barnabas.wire.record_batch import Record
 from bench.accounting import cpu_seconds_of
+from bench.ending import end_in_order
 from bench.loads import LOADS, ProduceLoad, create_topic
 from bench.report import PAGE, ROOT, commit, describe_machine, utc_now, write_section
 from bench.sides import BarnabasSide
@@ -46,6 +47,7 @@ class ProcessName:
 
 
 def main() -> None:
+    end_in_order()
     directory = ROOT / ".cache/profile"
     shutil.rmtree(directory, ignore_errors=True)
     samples = directory / "samples"

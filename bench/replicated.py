@@ -8,6 +8,7 @@ import click
 
 from bench.apache_kafka import LIBS
 from bench.comparison import PAIRS_MIN_TO_SAVE, take
+from bench.ending import end_in_order
 from bench.loads import REPLICATED_LOADS
 from bench.report import PAGE, ROOT, command_line, save_json, table, write_target_section
 from bench.sides import ApacheKafkaSide, BarnabasSide
@@ -21,6 +22,7 @@ _REPLICAS = 3
 @click.option("--load", "names", multiple=True, type=click.Choice([load.name for load in REPLICATED_LOADS]))
 def main(pairs: int, seconds: float, names: tuple[str, ...]) -> None:
     """Compare, and save what was measured when it is a whole comparison: all loads, at least five pairs."""
+    end_in_order()
     if shutil.which("java") is None or not LIBS.exists():
         raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
     directory = ROOT / ".cache/bench-replicated"

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyiceberg.catalog import load_catalog
 
+from bench.ending import end_in_order
 from tests.integration.running_cluster import ROOT, RunningCluster
 
 TOPIC = "steady"
@@ -70,6 +71,7 @@ def ages_ms(lake: Path, since_ms: int) -> list[int]:
 @click.option("--save/--no-save", default=True)
 def main(rate: int, seconds: int, warm_up_seconds: int, save: bool) -> None:
     """The ages of rows when they become visible, with a trigger a second."""
+    end_in_order()
     with tempfile.TemporaryDirectory(prefix="barnabas-freshness-") as directory:
         lake = Path(directory) / "lake"
         with RunningCluster(Path(directory) / "cluster", 1) as cluster:

@@ -12,6 +12,7 @@ from bench.control.client_side import measure_client_side
 from bench.control.designs import Design
 from bench.control.measure import Offered, measure
 from bench.control.report import ControlRun, save, tables
+from bench.ending import end_in_order
 from bench.report import ROOT, commit, describe_machine, utc_now
 
 _BACKLOGS = (*(Offered(percent) for percent in (0, 10, 25, 50, 100, 200)), Offered(200, elsewhere=True))
@@ -26,6 +27,7 @@ _QUICK_BACKLOGS = (Offered(0), Offered(200))
 @click.option("--quick", is_flag=True, help="No and full backlog, ten changes each, no Kafka; nothing is saved.")
 def main(changes: int, rounds: int, value_bytes: int, designs: tuple[str, ...], quick: bool) -> None:
     """Measure, and save what was measured when it is all designs."""
+    end_in_order()
     began, machine = utc_now(), describe_machine()
     directory = ROOT / ".cache/bench-control"
     chosen = [Design(name) for name in designs] or list(Design)

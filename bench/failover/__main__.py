@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from bench.apache_kafka import LIBS
+from bench.ending import end_in_order
 from bench.failover.measurements import Fault, controlled_shutdown, failovers, many_partitions
 from bench.failover.report import FailoverRun, SideResult, save, tables
 from bench.failover.trio import ApacheKafkaTrio, BarnabasTrio, Trio
@@ -34,6 +35,7 @@ _LED_BY_EACH = 1000
 @click.option("--kafka", "beside_kafka", is_flag=True, help="Apache Kafka as well, one after the other.")
 def main(parts: tuple[str, ...], kills: int, pauses: int, topics: int, beside_kafka: bool) -> None:
     """Measure, and save what is whole."""
+    end_in_order()
     if beside_kafka and (shutil.which("java") is None or not LIBS.exists()):
         raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
     directory = ROOT / ".cache/bench-failover"

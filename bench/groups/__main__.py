@@ -13,6 +13,7 @@ import click
 from barnabas.cli.processes import raise_open_files_limit
 from bench.apache_kafka import LIBS
 from bench.comparison import PAIRS_MIN_TO_SAVE
+from bench.ending import end_in_order
 from bench.groups.heartbeats import GROUPS, heartbeats
 from bench.groups.measurements import Comparison, commits, rebalances
 from bench.groups.members import TOPIC
@@ -48,6 +49,7 @@ def main(
     logstores: str,
 ) -> None:
     """Measure, and save what is whole."""
+    end_in_order()
     if shutil.which("java") is None or not LIBS.exists():
         raise click.ClickException("Apache Kafka is not here: make peer (needs a JDK 17 and Maven)")
     raise_open_files_limit()

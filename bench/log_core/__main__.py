@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from bench.ending import end_in_order
 from bench.log_core.logs import GIGABYTE, room_for
 from bench.log_core.lookups import measure_lookups
 from bench.log_core.opening import measure_clean_start, measure_recovery
@@ -40,6 +41,7 @@ def main(
     is_saved: bool,
 ) -> None:
     """What of a logstore's speed is the log's own; saved with the command that made it."""
+    end_in_order()
     allow_open_files()
     machine = describe_machine()
     is_quiet = float(machine["load average before"]) <= _QUIET_LOAD_MAX

@@ -21,6 +21,7 @@ import msgspec
 
 from barnabas.cli.layout import HOST
 from barnabas.cli.services import Role
+from bench.ending import end_in_order
 from bench.loads import LOADS
 from bench.measure import LoadOnSide
 from bench.metrics.estimate import Estimate, Pair, estimate
@@ -49,6 +50,7 @@ class Run(msgspec.Struct):
 @click.option("--baseline", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Another checkout.")
 def main(pairs: int, seconds: float, baseline: Path | None) -> None:
     """Measure, and save what was measured when there are enough pairs."""
+    end_in_order()
     directory = ROOT / ".cache/bench-metrics"
     shutil.rmtree(directory, ignore_errors=True)
     load = next(load for load in LOADS if load.is_one_record_a_request)

@@ -22,6 +22,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from bench.ending import end_in_order
 from bench.report import RESULTS, ROOT, command_line, commit, describe_machine, utc_now
 from bench.sides import BarnabasSide
 
@@ -98,6 +99,7 @@ class Side:
 @click.option("--save/--no-save", "is_saved", default=True, help="Under bench/results, from three pairs on.")
 def main(pairs: int, records: int, value_bytes: int, compression: str, is_saved: bool) -> None:
     """Measure, print and save."""
+    end_in_order()
     if not JVM_PYTHON.exists():
         raise click.ClickException("Spark's JVM connector is not here: make bench-pipeline gets it")
     load = Load(records, value_bytes, compression)
@@ -151,8 +153,8 @@ def _cluster() -> Iterator[str]:
     directory = ROOT / ".cache/bench-pipeline"
     shutil.rmtree(directory, ignore_errors=True)
     side = BarnabasSide(directory)
-    side.start()
     try:
+        side.start()
         yield side.bootstrap
     finally:
         side.stop()

@@ -23,6 +23,7 @@ from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local_cluster import LocalCluster, cluster_to_start
 from barnabas.cli.processes import ProcessIdentity
 from barnabas.cli.services import service_environment
+from bench.ending import end_in_order
 from bench.failover.load import create_topics
 from bench.report import ROOT, commit, describe_machine, utc_now
 from bench.slow_hop.load import RECORDS_PER_SECOND
@@ -73,6 +74,7 @@ class Pulses:
 @click.option("--save/--no-save", default=True, show_default=True, help="Into docs/.")
 def main(slow: int, well_s: int, fault_s: int, after_s: int, save: bool) -> None:
     """Run it, and say what the metrics say."""
+    end_in_order()
     with TemporaryDirectory(prefix="slow-hop-") as directory:
         cluster = _cluster(Path(directory))
         try:

@@ -1,0 +1,33 @@
+"""How a bench ends early: told to by SIGTERM or Ctrl-C, it stops what it has started, as it does at its end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+
+ENDED_BY_SIGTERM = 128 + signal.SIGTERM
+"""The exit status, as a shell has it of who is killed by that signal."""
+
+
+def end_in_order() -> None:
+    """Have SIGTERM and Ctrl-C leave every `with` and `finally` of the main thread. To be called first by whoever starts
+    clusters: these are sessions of their own, and nobody else would stop them.
+    """
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # The one who asks again, as `timeout` and impatient people do, must not cut the stopping short. To be ignored would
+    # pass on to processes that are started meanwhile; a handler does not.
+    signal.signal(signal.SIGTERM, _go_on)
+    signal.signal(signal.SIGINT, _go_on)
+    print("told to end: stopping what was started", file=sys.stderr, flush=True)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(ENDED_BY_SIGTERM)
+
+
+def _go_on(number: int, frame: FrameType | None) -> None:
+    """It is being stopped already."""
