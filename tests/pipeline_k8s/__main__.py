@@ -54,11 +54,11 @@ def main() -> None:
             seconds = time.monotonic() - started_s
             lines += [f"## {heading}", "", f"{outcome} in {seconds:.0f} s", "", *(f"- {line}" for line in told), ""]
             print(f"{outcome}  {heading}", *told, sep="\n    ", flush=True)
+            if chosen == list(STEPS):
+                RESULTS.mkdir(exist_ok=True)
+                (RESULTS / f"kubernetes-{kubernetes}.md").write_text("\n".join([*lines, NOT_SHOWN]))
             if failed:
                 break
-    if chosen == list(STEPS):
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"kubernetes-{kubernetes}.md").write_text("\n".join([*lines, NOT_SHOWN]))
     sys.exit(1 if failed else 0)
 
 
