@@ -69,10 +69,14 @@ class AvroSchema:
         try:
             for _, reference in references:
                 fastavro.parse_schema(_read(reference), named_schemas=named)
-            parsed = fastavro.parse_schema(_read(text), named_schemas=named)
+            # Inside of a record, which adds no byte: fastavro keeps references' names with records only, and the schema
+            # may be a union of them.
+            inside = {"name": "value", "type": _read(text)}
+            wrapped = {"type": "record", "name": "BarnabasValue", "fields": [inside]}
+            parsed = fastavro.parse_schema(wrapped, named_schemas=named)
         except (SchemaParseException, ValueError, TypeError, KeyError) as error:
             raise AvroSchemaError(f"this is no Avro schema: {error!s:.200}") from None
-        columns = _Columns(named).of(parsed)
+        columns = _Columns(named).of(parsed["fields"][0]["type"])
         if not isinstance(columns, Struct):
             raise AvroSchemaError("a table needs an Avro record with fields; this schema is of something else")
         return cls(parsed, columns)
@@ -80,12 +84,12 @@ class AvroSchema:
     def decode(self, payload: bytes) -> Decoded:
         stream = io.BytesIO(payload)
         try:
-            decoded = fastavro.schemaless_reader(stream, self.parsed, None)
+            decoded: Any = fastavro.schemaless_reader(stream, self.parsed, None)
         except Exception as error:  # whatever bytes make it raise, they are not of this schema
             raise MisfitError(f"not Avro by its schema: {type(error).__name__} {error!s:.120}") from None
         if stream.tell() != len(payload):
             raise MisfitError(f"not Avro by its schema: {len(payload) - stream.tell()} bytes are left over")
-        return Decoded(decoded, self.columns)
+        return Decoded(decoded["value"], self.columns)
 
 
 def _read(text: str) -> Any:

@@ -56,18 +56,20 @@ class Checkpoint:
         return CheckpointState(ended or {}, self.positions(begun) if begun > finished else None)
 
     def go_on_from(self, earlier: Checkpoint) -> None:
-        """Copy what Spark needs to go on there: the two newest batches of both logs.
+        """Copy what Spark needs to go on there: the query's identity, and the two newest batches of both logs.
 
         Offsets come last: a copy that was cut short is behind the table, or has no batch, and is not gone on from.
         """
-        for log in ("commits", "offsets"):
-            for number in sorted(earlier._numbers(log))[-2:]:
-                filesystem, source = filesystem_and_path(f"{earlier.uri}/{log}/{number}")
-                _, path = filesystem_and_path(f"{self.uri}/{log}/{number}")
-                filesystem.create_dir(path.rpartition("/")[0], recursive=True)
-                unnamed = f"{path.rpartition('/')[0]}/.{number}"
-                filesystem.copy_file(source, unnamed)
-                filesystem.move(unnamed, path)
+        names = [f"{log}/{number}" for log in ("commits", "offsets") for number in sorted(earlier._numbers(log))[-2:]]
+        for name in ("metadata", *names):  # Spark refuses logs without the identity
+            filesystem, source = filesystem_and_path(f"{earlier.uri}/{name}")
+            _, path = filesystem_and_path(f"{self.uri}/{name}")
+            if filesystem.get_file_info(source).type is fs.FileType.NotFound:
+                continue
+            directory, _, last = path.rpartition("/")
+            filesystem.create_dir(directory, recursive=True)
+            filesystem.copy_file(source, f"{directory}/.{last}")
+            filesystem.move(f"{directory}/.{last}", path)
 
     def _numbers(self, log: str) -> list[int]:
         filesystem, path = filesystem_and_path(f"{self.uri}/{log}")

@@ -370,6 +370,15 @@ def test_a_schemas_guid_before_a_value_or_in_its_header(fake: FakeRegistry) -> N
         decoder.decode(payload, b"\2")
 
 
+def test_a_topic_of_several_avro_records_by_a_union_of_references() -> None:
+    opened = {"type": "record", "name": "shop.Opened", "fields": [{"name": "id", "type": "long"}]}
+    closed = {**ORDER_2, "name": "shop.Closed"}
+    references = (("shop.Opened", json.dumps(opened)), ("shop.Closed", json.dumps(closed)))
+    schema = AvroSchema.parse('["shop.Opened", "shop.Closed"]', references)
+    assert schema.columns.names == ("id", "item", "price")
+    assert schema.decode(b"\x00\x06").value == {"id": 3}
+
+
 def test_logical_types_that_say_nothing_where_they_stand() -> None:
     def of(written: Any) -> Any:
         text = json.dumps({"type": "record", "name": "R", "fields": [{"name": "f", "type": written}]})
