@@ -67,8 +67,12 @@ class RegistryProcess:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.terminate()  # it writes what it was told just now
+            try:
+                self._process.wait(60)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             self._process = None
 
     def _answers(self) -> bool:

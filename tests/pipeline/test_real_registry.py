@@ -256,10 +256,7 @@ def test_avro_of_every_type_changing_and_by_references(around: Surroundings) -> 
     assert reasons[0] == f"the registry has no schema with id {0x7FFFFFFF}"
     assert "a table needs an Avro record" in reasons[1]
     assert reasons[2].endswith("is JSON, not AVRO")
-    assert [reason[:40] for reason in reasons[3:]] == [
-        "the value does not begin with a zero byt",
-        "not Avro by its schema: EOFError Expecte",
-    ]
+    assert [reason[:23] for reason in reasons[3:]] == ["the value does not begi", "not Avro by its schema:"]
 
 
 ORDER_PROTO = """
@@ -314,7 +311,8 @@ def protobuf_classes(root: Path) -> dict[str, Any]:
 def test_protobuf_of_every_type_and_a_registry_that_is_away(around: Surroundings, tmp_path: Path) -> None:
     topic, classes = "protobuf-all", protobuf_classes(tmp_path)
     order = classes["shop.Order"](
-        id=-5, tags={"a": -1}, maybe={"value": 7}, cash=2**32 - 1, state=1, big=2**64 - 1, unsigned=2**32 - 1, mark=b"\0\xff",
+        id=-5, tags={"a": -1}, maybe={"value": 7}, cash=2**32 - 1, state=1, big=2**64 - 1, unsigned=2**32 - 1,
+        mark=b"\0\xff",
         day={"year": 2026, "month": 11, "day": 22}, numbers=[0.5, -0.0], note="",
     )  # fmt: skip
     order.lines.add(item="tea").price.cents = 150
