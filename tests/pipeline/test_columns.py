@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
