@@ -39,7 +39,7 @@ def dead_letter_schema() -> pa.Schema:
 
 
 RecordIdentity: TypeAlias = tuple[str, int, int, int | None]
-"""Topic, partition, offset, timestamp in microseconds: a topic that was made anew uses the offsets of the one before."""
+"""Topic, partition, offset, timestamp in microseconds: a topic made anew uses the offsets of the one before."""
 
 
 def identities(records: pa.Table) -> Iterator[RecordIdentity]:
