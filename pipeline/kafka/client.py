@@ -96,8 +96,8 @@ class KafkaClient:
 
     def leader(self, partition: TopicPartition) -> Connection:
         """A connection to the leader, as far as known. Raises Retry and TopicMissing: for use within `retrying`."""
-        if self._leader_id(partition) < 0:
-            self._topics_once([partition.topic])
+        if self._leader_id(partition) < 0 and partition.topic not in self._topics_once([partition.topic]):
+            raise TopicMissing(f"{partition} does not exist in the cluster at {self.settings.bootstrap_servers}")
         return self.broker(self._leader_id(partition))
 
     def broker(self, node_id: int) -> Connection:

@@ -17,9 +17,10 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from barnabas.wire.record_batch import BatchHeader
 from pipeline.core.cluster import topic_id_bytes
-from pipeline.core.errors import CorruptBatch
+from pipeline.core.errors import CorruptBatch, TopicMissing
 from pipeline.core.losses import Loss, LossReason
 from pipeline.core.ranges import OffsetRange
+from pipeline.core.settings import Isolation
 from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
 from pipeline.kafka.client import EARLIEST, KafkaClient, Retry
 from pipeline.kafka.columns import to_record_batch
@@ -33,6 +34,8 @@ OnLoss = Callable[[Loss], None]
 _VERSION_WITH_NAMES: Final = 12
 _VERSION_WITH_IDS: Final = 17
 _NO_SESSION: Final = -1
+_GONE_AFTER: Final = 5
+"""So many answers in a row that know of no such topic: one alone may be of a broker that has not heard of it yet."""
 _OTHER_TOPIC: Final = (
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.INCONSISTENT_TOPIC_ID,
@@ -87,23 +90,27 @@ class _RangeReader:
         self._on_loss = on_loss
         self._position = wanted.start
         self._asked: Connection | None = None
-        self._progress_at = time.monotonic()
+        self._waiting_since: float | None = None
+        self._absent = 0
         self._bytes_max = client.settings.fetch_bytes_max
 
     def next(self) -> _Fetched | None:
         """The next batches; None at the end of the range."""
         while self._position < self._range.end:
-            part = self._client.retrying(f"Fetch of {self._range.topic_partition}", self._attempt)
+            try:
+                part = self._client.retrying(f"Fetch of {self._range.topic_partition}", self._attempt)
+            except TopicMissing:
+                self._meet_absence()
+                continue
             match part.error_code:
                 case ErrorCode.NONE:
                     fetched = self._take(part)
                     if fetched is not None:
                         return fetched
                 case ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._skip_what_is_gone()
+                    self._skip_what_is_gone(part)
                 case _:
-                    is_there = self._range.topic in self._client.topics([self._range.topic])
-                    self._lose_up_to(self._range.end, LossReason.RECREATED if is_there else LossReason.DELETED)
+                    self._look_for_another_topic()
         return None
 
     def _attempt(self) -> PartitionData:
@@ -116,6 +123,9 @@ class _RangeReader:
         finally:
             self._asked = None
         self._client.check(response.error_code, "Fetch")
+        if not response.responses:
+            time.sleep(response.throttle_time_ms / 1000)
+            raise Retry("the cluster answers with no partition, as it does to a client over its quota")
         part = response.responses[0].partitions[0]
         if part.error_code in _OTHER_TOPIC:
             self._look_for_topic()
@@ -151,37 +161,65 @@ class _RangeReader:
                     f"{self._range.topic_partition}: the batch at offset {start} is longer than what the cluster sends "
                     f"of it, {len(part.records)} bytes"
                 )
-            self._wait_for_more()
+            self._wait_for_more(part)
             return None
         self._position = max(start, batches[-1][1].next_offset)
-        self._progress_at = time.monotonic()
+        self._waiting_since, self._absent = None, 0
         if self._position < self._range.end:
             try:
                 self._ask()
             except (Retry, ConnectionBroken):
                 # The next attempt asks again, and deals with it.
                 self._asked = None
-        return _Fetched(start, part, batches)
+        return _Fetched(start, part, [each for each in batches if each[1].base_offset < self._range.end])
 
-    def _skip_what_is_gone(self) -> None:
+    def _skip_what_is_gone(self, part: PartitionData) -> None:
         partition = self._range.topic_partition
         earliest = self._client.offsets({partition: EARLIEST})[partition].offset
         if earliest > self._position:
             self._lose_up_to(min(earliest, self._range.end), LossReason.RETENTION)
         else:
             time.sleep(self._client.settings.retry_backoff_ms / 1000)
-            self._wait_for_more()
+            self._wait_for_more(part)
 
-    def _wait_for_more(self) -> None:
+    def _wait_for_more(self, part: PartitionData) -> None:
         """The log ends before the range does. At a failover that passes, since the high watermark of a new leader
         comes from behind; what an unclean election has cut off never comes."""
-        log.info("%s ends before the range %s for now", self._range.topic_partition, self._range)
-        if time.monotonic() - self._progress_at > self._client.settings.api_timeout_ms / 1000:
+        now = time.monotonic()
+        if self._waiting_since is None:
+            log.info("%s ends before the range %s for now", self._range.topic_partition, self._range)
+            self._waiting_since = now
+        if now - self._waiting_since <= self._client.settings.api_timeout_ms / 1000:
+            return
+        if part.error_code == ErrorCode.NONE and self._readable_end(part) >= self._range.end:
+            # The log reaches that far, and has no record there: compaction has left a hole at its end.
+            self._position = self._range.end
+        else:
             self._lose_up_to(self._range.end, LossReason.TRUNCATED)
+
+    def _readable_end(self, part: PartitionData) -> int:
+        is_committed_only = self._client.settings.isolation is Isolation.READ_COMMITTED
+        return part.last_stable_offset if is_committed_only else part.high_watermark
+
+    def _look_for_another_topic(self) -> None:
+        topic = self._client.topics([self._range.topic]).get(self._range.topic)
+        if topic is None:
+            self._meet_absence()
+        elif topic.topic_id != self._range.topic_id or self._range.partition not in topic.leaders:
+            self._lose_up_to(self._range.end, LossReason.RECREATED)
+        # Else it is there after all: the broker that answered before had not heard of it yet.
+
+    def _meet_absence(self) -> None:
+        """The topic is not there, by one answer."""
+        self._absent += 1
+        if self._absent >= _GONE_AFTER:
+            self._lose_up_to(self._range.end, LossReason.DELETED)
+        else:
+            time.sleep(self._client.settings.retry_backoff_max_ms / 1000)
 
     def _lose_up_to(self, end: int, reason: LossReason) -> None:
         self._on_loss(Loss(self._range.topic, self._range.topic_id, self._range.partition, self._position, end, reason))
-        self._position = end
+        self._position, self._waiting_since = end, None
 
     def _look_for_topic(self) -> None:
         """Raises Retry while the topic with the range's id exists: then its leader has only not heard of it yet."""

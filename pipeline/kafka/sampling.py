@@ -7,7 +7,10 @@ from typing import Final
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from barnabas.wire.primitives import Buffer
+from barnabas.wire.record_batch import HEADER_BYTES, parse_header
 from pipeline.core.admission import Sample
+from pipeline.core.errors import TopicMissing
 from pipeline.core.positions import TopicPartition
 from pipeline.kafka.batches import whole_batches
 from pipeline.kafka.client import KafkaClient
@@ -15,6 +18,7 @@ from pipeline.kafka.connection import Connection
 
 _SAMPLE_BYTES: Final = 32 * 1024
 _FETCH_VERSION: Final = 12
+_TOLD_BY_READERS: Final = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def sample(client: KafkaClient, wanted: Mapping[TopicPartition, Sequence[int]]) -> dict[TopicPartition, list[Sample]]:
@@ -35,26 +39,50 @@ def _sample_once(client: KafkaClient, wanted: Mapping[TopicPartition, int]) -> d
     found: dict[TopicPartition, Sample] = {}
     by_leader: dict[Connection, list[TopicPartition]] = {}
     for partition in sorted(wanted):
-        by_leader.setdefault(client.leader(partition), []).append(partition)
+        try:
+            by_leader.setdefault(client.leader(partition), []).append(partition)
+        except TopicMissing:
+            continue  # deleted a moment ago: whoever reads it will say so
     for connection, partitions in by_leader.items():
-        topics: dict[str, FetchTopic] = {}
+        found |= _fetched(client, connection, {each: wanted[each] for each in partitions})
         for partition in partitions:
-            topic = topics.setdefault(partition.topic, FetchTopic(partition.topic, partitions=[]))
-            topic.partitions.append(
-                FetchPartition(partition.partition, -1, wanted[partition], partition_max_bytes=_SAMPLE_BYTES)
-            )
-        request = FetchRequest(max_wait_ms=0, min_bytes=0, session_epoch=-1, topics=list(topics.values()))
-        response = connection.call(request, FetchResponse, _FETCH_VERSION)
-        for answer in response.responses:
-            for part in answer.partitions:
-                if part.error_code != ErrorCode.NONE or not part.records:
-                    continue
-                partition = TopicPartition(answer.topic, part.partition_index)
-                batches = whole_batches(partition, part.records)
-                if batches:
-                    size = sum(header.size_bytes for _, header in batches)
-                    offset = wanted[partition]
-                    # From the first batch on, or from the offset where compaction has left nothing before it.
-                    since = min(offset, batches[0][1].base_offset)
-                    found[partition] = Sample(offset, size / max(1, batches[-1][1].next_offset - since))
+            # Where batches are larger than a sample, a broker gives only the first partition that it is asked for one.
+            if partition not in found and len(partitions) > 1:
+                found |= _fetched(client, connection, {partition: wanted[partition]})
     return found
+
+
+def _fetched(
+    client: KafkaClient, connection: Connection, wanted: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Sample]:
+    """By one request. Raises Retry."""
+    topics: dict[str, FetchTopic] = {}
+    for partition, offset in wanted.items():
+        topic = topics.setdefault(partition.topic, FetchTopic(partition.topic, partitions=[]))
+        topic.partitions.append(FetchPartition(partition.partition, -1, offset, partition_max_bytes=_SAMPLE_BYTES))
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, session_epoch=-1, topics=list(topics.values()))
+    response = connection.call(request, FetchResponse, _FETCH_VERSION)
+    client.check(response.error_code, "Fetch of samples")
+    found = {}
+    for answer in response.responses:
+        for part in answer.partitions:
+            partition = TopicPartition(answer.topic, part.partition_index)
+            if part.error_code in _TOLD_BY_READERS:
+                continue
+            client.check(part.error_code, f"Fetch of samples of {partition}")
+            size, since, until = _looked_at(partition, part.records or b"")
+            if size:
+                offset = wanted[partition]
+                # From the first batch on, or from the offset where compaction has left nothing before it.
+                found[partition] = Sample(offset, size / max(1, until - min(offset, since)))
+    return found
+
+
+def _looked_at(partition: TopicPartition, data: Buffer) -> tuple[int, int, int]:
+    """Bytes, first offset and the one after the last of whole batches; of a first one that is cut, by the header."""
+    headers = [header for _, header in whole_batches(partition, data)]
+    if not headers and len(data) >= HEADER_BYTES:
+        headers = [parse_header(data)]
+    if not headers:
+        return 0, 0, 0
+    return sum(header.size_bytes for header in headers), headers[0].base_offset, headers[-1].next_offset

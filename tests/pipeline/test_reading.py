@@ -81,6 +81,9 @@ def test_what_compaction_left_is_read_and_its_holes_are_no_records(client: Kafka
     while len(found := read(client, wanted)) == 2800:
         assert time.monotonic() < deadline
         time.sleep(0.2)
+    while (later := read(client, wanted)) != found:  # it goes on cleaning for a while
+        found = later
+        time.sleep(1)
     offsets = [offset for offset, _ in found]
     assert offsets == sorted(set(offsets))
     # The newest of each key is left, wherever holes are.
@@ -178,6 +181,29 @@ def test_samples_tell_bytes_per_offset(client: KafkaClient, topics: Topics) -> N
     assert (small.offset, large.offset) == (0, 50)
     assert 100 <= small.bytes_per_offset <= 130
     assert 10_000 <= large.bytes_per_offset <= 10_100
+
+
+def test_samples_of_batches_that_are_larger_than_a_sample(client: KafkaClient, topics: Topics) -> None:
+    topics.create("large", 3)
+    for partition in range(3):
+        topics.fill("large", [random.Random(partition).randbytes(200_000)] * 3, partition=partition, batch_records=1)
+    samples = sample(client, {TopicPartition("large", partition): [0, 2] for partition in range(3)})
+    assert [len(each) for each in samples.values()] == [2, 2, 2]
+    assert all(200_000 <= one.bytes_per_offset <= 201_000 for each in samples.values() for one in each)
+
+
+def test_a_topic_deleted_between_planning_and_reading_is_a_loss_and_no_silence(
+    cluster: RunningCluster, client: KafkaClient, topics: Topics
+) -> None:
+    topics.create("vanishing")
+    topics.fill("vanishing", [b"x"] * 3)
+    wanted = whole(client, "vanishing")
+    topics.delete("vanishing")
+    losses: list[Loss] = []
+    quick = ClientSettings(client.settings.bootstrap, retry_backoff_max_ms=50)
+    with KafkaClient(quick) as task:
+        assert read(task, wanted, losses.append) == []
+    assert [loss.reason for loss in losses] == [LossReason.DELETED]
 
 
 def test_an_unreachable_cluster_is_one_error() -> None:
