@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -28,7 +28,13 @@ LOCAL = ("--spark", "spark.master=local[2]")
 class JobProcess:
     """In a session of its own, with its output in files. Used as a context manager it leaves no process behind."""
 
-    def __init__(self, directory: Path, *arguments: str, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *arguments: str,
+        command: Sequence[str] = COMMAND,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         number = len(list(directory.glob("*.out")))
         self._out, self._err = directory / f"{number}.out", directory / f"{number}.err"
@@ -39,6 +45,7 @@ class JobProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
+                env=environment,
                 start_new_session=True,
             )
 
