@@ -62,14 +62,10 @@ class Destination:
     @classmethod
     def open(cls, name: str, job: TablesJob, warehouse: Warehouse, run: str) -> Destination:
         """Make what is not there, and claim it: a run that had it before is refused from now on."""
-        table = warehouse.open(name, job.name)
-        if table is None:
-            kind = Kind(job.mode, job.value)
-            table = warehouse.create(name, job.name, first_schema(job), job.partitioning, kind)
+        kind = Kind(job.mode, job.value)
+        table = _opened(name, job, warehouse, first_schema(job), job.partitioning, kind)
         _check_layout(name, job, table)
-        dead_letters = warehouse.open(name + DEAD_LETTERS, job.name)
-        if dead_letters is None:
-            dead_letters = warehouse.create(name + DEAD_LETTERS, job.name, dead_letter_schema(), Partitioning())
+        dead_letters = _opened(name + DEAD_LETTERS, job, warehouse, dead_letter_schema(), Partitioning())
         return cls(name, job, table, dead_letters, _claimed(table, run), _claimed(dead_letters, run))
 
     def plan(self, start: Positions, end: Positions) -> TablePlan | None:
@@ -163,18 +159,25 @@ class Destination:
             except CommitConflictError as error:
                 log.info("%s", error)
                 table.refresh()
-                _check_owner(table, owner)
-                if table.progress(end) != planned_from:
+                if table is self.table:
+                    _check_owner(table, owner)
+                # Dead letters that another run has claimed are claimed again, or are its own: the next plan finds out.
+                if table.owner() != owner or table.progress(end) != planned_from:
                     raise ProgressMovedError from None
                 continue
             return
 
     def reread(self) -> None:
-        """Look at both tables anew. Raises SupersededError."""
+        """Look at both tables anew. Raises SupersededError.
+
+        Whose the table is, theirs are its dead letters: of two runs that start at once each may have claimed one of
+        the two last, and both would end.
+        """
         self.table.refresh()
         _check_owner(self.table, self.owner)
         self.dead_letters.refresh()
-        _check_owner(self.dead_letters, self.dead_owner)
+        if self.dead_letters.owner().epoch > self.dead_owner.epoch:
+            self.dead_owner = _claimed(self.dead_letters, self.owner.run)
 
     def _notes(self, start: Positions, end: Positions, batch_id: int) -> dict[str, str]:
         since = dict(each_offset(start))
@@ -221,6 +224,27 @@ def _check_layout(name: str, job: TablesJob, table: Table) -> None:
         raise TableError(
             f"table {name} is partitioned by {table.partitioning}, the job says {job.partitioning}: make it the same"
         )
+
+
+def _opened(
+    name: str,
+    job: TablesJob,
+    warehouse: Warehouse,
+    schema: pa.Schema,
+    partitioning: Partitioning,
+    kind: Kind | None = None,
+) -> Table:
+    """The table, made if it is not there."""
+    table = warehouse.open(name, job.name)
+    if table is None:
+        try:
+            table = warehouse.create(name, job.name, schema, partitioning, kind)
+        except Exception:
+            # Another run may have made it at this very moment, whatever its format calls that.
+            table = warehouse.open(name, job.name)
+            if table is None:
+                raise
+    return table
 
 
 def _claimed(table: Table, run: str) -> Owner:

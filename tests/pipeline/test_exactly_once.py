@@ -15,7 +15,8 @@ pytest.importorskip("deltalake", reason="needs the pipeline's environment (make 
 
 from pipeline.core.bookkeeping import GapError
 from pipeline.core.positions import TopicPartition
-from pipeline.tables.contract import SupersededError, Table, TableError
+from pipeline.tables.contract import Change, SupersededError, Table, TableError
+from pipeline.tables.warehouse import Warehouse
 from tests.pipeline.tables_world import FakeCluster, KilledError, LocalRun, World
 
 FORMATS = ["iceberg", "delta", "parquet"]
@@ -113,6 +114,51 @@ def test_the_older_of_two_runs_is_refused(world: World) -> None:
     with pytest.raises(SupersededError, match="another run of this job took the table over"):
         older.batch()
     newer.batch()
+    assert world.identities("orders") == world.produced("orders")
+
+
+def test_two_runs_that_start_at_once_are_not_both_refused(world: World) -> None:
+    """Each has claimed one of the two tables last: whose the table is, theirs are the dead letters."""
+    world.options["value"] = "json"
+    older = world.start()
+    newer = world.start()
+    late = older.run.destinations["orders"].dead_letters
+    late.refresh()
+    late.claim("run-1")
+    with pytest.raises(SupersededError, match="another run of this job took the table over"):
+        older.batch()
+    newer.batch()
+    assert world.identities("orders__dead_letters") == world.produced("orders")
+
+
+def test_dead_letters_claimed_by_an_older_run_in_mid_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.options["value"] = "json"
+    world.start()
+    newer = world.start()
+    dead_letters = newer.run.destinations["orders"].dead_letters
+    earnest = dead_letters.commit
+
+    def claimed_first(change: Change) -> None:
+        monkeypatch.setattr(dead_letters, "commit", earnest)
+        other = world.warehouse.open("orders__dead_letters", "tables")
+        assert other is not None
+        other.claim("run-1")
+        earnest(change)
+
+    monkeypatch.setattr(dead_letters, "commit", claimed_first)
+    newer.batch()
+    assert world.identities("orders__dead_letters") == world.produced("orders")
+
+
+def test_a_table_that_another_run_makes_at_the_same_moment(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    earnest = Warehouse.create
+
+    def made_by_another_first(warehouse: Warehouse, *layout: Any) -> Table:
+        earnest(warehouse, *layout)
+        return earnest(warehouse, *layout)
+
+    monkeypatch.setattr(Warehouse, "create", made_by_another_first)
+    world.run()
     assert world.identities("orders") == world.produced("orders")
 
 
