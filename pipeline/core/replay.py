@@ -86,6 +86,11 @@ class SourceRecord:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+def without_time(partition: int, offset: int) -> ReplayError:
+    """Of a record whose timestamp is null, or none that librdkafka would write."""
+    return ReplayError(f"record {partition}/{offset} has no timestamp after 1970: it can't be written as it was")
+
+
 def murmur2(data: bytes) -> int:
     """Kafka's hash of keys (org.apache.kafka.common.utils.Utils), as an unsigned number."""
     length = len(data)

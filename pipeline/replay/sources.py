@@ -15,7 +15,7 @@ from pipeline.core.errors import TopicMissing
 from pipeline.core.losses import Loss
 from pipeline.core.positions import TopicPartition
 from pipeline.core.ranges import OffsetRange
-from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
+from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, without_time
 from pipeline.kafka.client import EARLIEST, LATEST, KafkaClient
 from pipeline.kafka.reading import read_range
 from pipeline.tables.contract import Table
@@ -166,6 +166,8 @@ def _in_time(rows: pa.Table, job: ReplayJob) -> Iterator[SourceRecord]:
     milliseconds = pc.cast(pc.cast(rows["timestamp"], pa.timestamp("ms", tz="UTC")), pa.int64()).to_pylist()
     columns = (rows[name].to_pylist() for name in ("partition", "offset", "key", "value", "headers"))
     for partition, offset, key, value, headers, time_ms in zip(*columns, milliseconds, strict=True):
+        if time_ms is None:  # a dead letter's may be
+            raise without_time(partition, offset)
         if (job.since_ms is None or time_ms >= job.since_ms) and (job.until_ms is None or time_ms < job.until_ms):
             pairs = tuple((each["key"], each["value"]) for each in headers or ())
             yield SourceRecord(partition, offset, time_ms, key, value, pairs)

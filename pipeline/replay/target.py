@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from pipeline.core.errors import ClusterUnreachable, TopicMissing
-from pipeline.core.replay import ReplayError, SourceRecord
+from pipeline.core.replay import ReplayError, SourceRecord, without_time
 from pipeline.kafka.client import KafkaClient
 
 _TIMEOUT_SECONDS = 30.0
@@ -111,9 +111,7 @@ class Writer:
     def write(self, partition: int, record: SourceRecord) -> None:
         """Raises ReplayError."""
         if record.timestamp_ms <= 0:
-            raise ReplayError(
-                f"record {record.partition}/{record.offset} has no timestamp after 1970: it can't be written as it was"
-            )
+            raise without_time(record.partition, record.offset)
         while True:
             try:
                 self._producer.produce(

@@ -1,0 +1,55 @@
+"""What a replay takes from a table's files, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs the pipeline's environment (make pipeline)")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
+from pipeline.replay.sources import TableSource
+
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+def replayed(path: Path, files: list[list[tuple[int, int | None]]], **options: Any) -> list[SourceRecord]:
+    """The records of a table with these files of (offset, time in ms), all of one partition."""
+    for number, rows in enumerate(files):
+        columns = {
+            "topic": ["orders"] * len(rows),
+            "partition": [0] * len(rows),
+            "offset": [offset for offset, _ in rows],
+            "timestamp": [None if time_ms is None else time_ms * 1000 for _, time_ms in rows],
+            "key": [None] * len(rows),
+            "value": [b"v"] * len(rows),
+            "headers": [None] * len(rows),
+        }
+        pq.write_table(pa.table(columns, schema=SCHEMA), path / f"{number}.parquet")
+    found = [SimpleNamespace(uri=f"file://{each}") for each in sorted(path.glob("*.parquet"))]
+    table: Any = SimpleNamespace(name="orders", files=lambda: found, arrow_schema=lambda: SCHEMA)
+    source = TableSource.open(table, ReplayJob(target="copy", table="orders", **options))
+    return list(source.records(source.ends())[0])
+
+
+@pytest.mark.parametrize("times", [{}, {"since_ms": 5}, {"until_ms": 500}])
+def test_a_record_without_a_time_is_refused(tmp_path: Path, times: dict[str, int]) -> None:
+    """A dead letter's may be null: it was compared with the time range, or with other records' times."""
+    with pytest.raises(ReplayError, match="record 0/8 has no timestamp after 1970: it can't be written as it was"):
+        replayed(tmp_path, [[(7, 100), (8, None)]], **times)
