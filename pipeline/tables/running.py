@@ -95,7 +95,10 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
 
 
 def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
-    """What `format("barnabas")` is told; the job's own `options` win."""
+    """What `format("barnabas")` is told; the job's own `options` win.
+
+    Rows of an aborted transaction could not be taken out of a table again: so it waits for open ones by default.
+    """
     offsets: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in each_offset(positions):
         offsets.setdefault(topic, {})[str(partition)] = offset
@@ -105,6 +108,7 @@ def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
         subscription[0]: subscription[1],
         "startingOffsets": json.dumps(offsets) if offsets else "earliest",
         "includeHeaders": "true",
+        "kafka.isolation.level": "read_committed",
         "maxBytesPerTrigger": str(job.batch_bytes_max),
         **job.options,
     }
