@@ -21,6 +21,11 @@ from pipeline.core.replay import replay_job
 @click.option("--to", metavar="PLACE", help="Where tables are, as a tables job has it.  [./data/tables]")
 @click.option("--catalog", metavar="KEY=VALUE", multiple=True, help="Iceberg's catalog, pyiceberg's properties.")
 @click.option("--source-topic", metavar="TOPIC", help="Without a table: the topic to read. With: which one of it.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    help="A topic's records of open and of aborted transactions: left out, or replayed.  [read_committed]",
+)
 @click.option("--since", metavar="TIME", help="From this time on: ISO 8601, or milliseconds since 1970.")
 @click.option("--until", metavar="TIME", help="Up to this time, without it.")
 @click.option("--partitions", type=click.Choice(["same", "by-key"]), help="As they were, or by hash of key.  [same]")

@@ -34,6 +34,7 @@ class ReplayJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     to: str = "./data/tables"
     catalog: dict[str, str] = {}
     source_topic: str = ""
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     since_ms: int | None = None
     until_ms: int | None = None
     partitions: Literal["same", "by-key"] = "same"
@@ -48,7 +49,7 @@ class ReplayJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def identity(self) -> str:
         """What must be the same in a run that goes on."""
-        which = [self.target, self.table, self.format, self.to, self.source_topic]
+        which = [self.target, self.table, self.format, self.to, self.source_topic, self.isolation]
         return json.dumps([*which, self.since_ms, self.until_ms, self.partitions])
 
 

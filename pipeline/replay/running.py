@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.core.options import parse_bootstrap
@@ -18,7 +19,7 @@ from pipeline.core.replay import (
     partition_by_key,
     read_state,
 )
-from pipeline.core.settings import ClientSettings
+from pipeline.core.settings import ClientSettings, Isolation
 from pipeline.kafka.client import KafkaClient
 from pipeline.replay.sources import Source, TableSource, TopicSource
 from pipeline.replay.target import Target, Writer, create_topic, last_records, look_at
@@ -31,8 +32,11 @@ _POLL_EVERY = 500
 
 def run_replay(job: ReplayJob, say: Callable[[str], None]) -> int:
     """Returns how many records were written by this run. Raises PipelineError."""
-    with KafkaClient(ClientSettings(parse_bootstrap(job.bootstrap_servers))) as client:
-        source = _source(job, client)
+    settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
+    read_settings = replace(settings, isolation=Isolation[job.isolation.upper()])
+    # The target is counted to its very end, whatever the source is read with.
+    with KafkaClient(settings) as client, KafkaClient(read_settings) as reader:
+        source = _source(job, reader)
         if job.create:
             create_topic(job.bootstrap_servers, job.target, job.create)
         target = look_at(client, job.bootstrap_servers, job.target)

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs the pipeline's environment (make pipeline)")
+pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
+pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
-from pipeline.replay.sources import TableSource
+from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, replay_job
+from pipeline.core.settings import Isolation
+from pipeline.kafka.client import KafkaClient
+from pipeline.replay.running import run_replay
+from pipeline.replay.sources import TableSource, TopicSource
 
 SCHEMA = pa.schema(
     [
@@ -53,3 +57,23 @@ def test_a_record_without_a_time_is_refused(tmp_path: Path, times: dict[str, int
     """A dead letter's may be null: it was compared with the time range, or with other records' times."""
     with pytest.raises(ReplayError, match="record 0/8 has no timestamp after 1970: it can't be written as it was"):
         replayed(tmp_path, [[(7, 100), (8, None)]], **times)
+
+
+@pytest.mark.parametrize(
+    ("options", "isolation"),
+    [({}, Isolation.READ_COMMITTED), ({"isolation": "read_uncommitted"}, Isolation.READ_UNCOMMITTED)],
+)
+def test_a_topic_is_read_without_what_was_aborted(
+    options: dict[str, str], isolation: Isolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of aborted transactions became real ones."""
+    opened: list[KafkaClient] = []
+
+    def open_topic(client: KafkaClient, job: ReplayJob) -> TopicSource:
+        opened.append(client)
+        raise ReplayError("enough")
+
+    monkeypatch.setattr(TopicSource, "open", open_topic)
+    with pytest.raises(ReplayError, match="enough"):
+        run_replay(replay_job({"target": "copy", "source_topic": "orders", **options}), lambda _: None)
+    assert [client.settings.isolation for client in opened] == [isolation]
