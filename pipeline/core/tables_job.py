@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -14,6 +14,16 @@ from pipeline.core.partitioning import Partitioning, parse_partitioning
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TABLE = re.compile(r"[A-Za-z0-9{][A-Za-z0-9._{}-]{0,127}")
+_INSTEAD: Final = {
+    "subscribe": "say topics",
+    "subscribepattern": "say topic_pattern",
+    "assign": "say topics",
+    "startingoffsets": "say starting",
+    "startingtimestamp": "say starting",
+    "startingoffsetsbytimestamp": "say starting",
+    "includeheaders": "tables always have them",
+}
+"""Options of the source that the job sets itself, by what its tables have: another value would lose or double rows."""
 
 
 class TablesJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,7 +103,7 @@ def _wrong(job: TablesJob) -> str:
         return "a place of tables or of a checkpoint can't have ?, # or % in its name"
     if job.trigger_ms < 0 or job.batch_bytes_max < 1:
         return "trigger_ms is at least 0 and batch_bytes_max at least 1"
-    return _wrong_values(job) or _wrong_keys(job)
+    return _wrong_values(job) or _wrong_keys(job) or _wrong_options(job)
 
 
 def _wrong_values(job: TablesJob) -> str:
@@ -117,4 +127,12 @@ def _wrong_keys(job: TablesJob) -> str:
     several = bool(job.topic_pattern) or len(job.topics) > 1
     if job.mode == "upsert" and several and "{topic}" not in job.table:
         return "an upsert table has the keys of one topic: put {topic} into the table's name"
+    return ""
+
+
+def _wrong_options(job: TablesJob) -> str:
+    for name in job.options:
+        instead = _INSTEAD.get(name.lower())
+        if instead is not None:
+            return f"option {name} is the job's to set: {instead}"
     return ""

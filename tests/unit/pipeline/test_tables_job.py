@@ -59,6 +59,24 @@ def test_wrong_options_are_told(values: dict[str, object], reason: str) -> None:
         tables_job(values)
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("subscribe", "say topics"),
+        ("SUBSCRIBEPATTERN", "say topic_pattern"),
+        ("assign", "say topics"),
+        ("startingOffsets", "say starting"),
+        ("startingTimestamp", "say starting"),
+        ("startingOffsetsByTimestamp", "say starting"),
+        ("includeHeaders", "tables always have them"),
+    ],
+)
+def test_options_of_the_source_that_are_the_jobs_own(name: str, instead: str) -> None:
+    with pytest.raises(WrongOption, match=f"option {name} is the job's to set: {instead}") as refused:
+        tables_job({**TOPIC, "options": {name: "true"}})
+    assert len(str(refused.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize("text", ["none", "day", "hour", "partition", "bucket(16)"])
 def test_partitionings_are_what_they_say(text: str) -> None:
     partitioning = parse_partitioning(text)
