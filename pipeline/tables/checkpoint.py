@@ -32,19 +32,18 @@ class Checkpoint:
         filesystem, path = filesystem_and_path(f"{self.uri}/offsets/{batch_id}")
         try:
             with filesystem.open_input_file(path) as file:
-                lines = file.read().decode().splitlines()
+                content = file.read()
         except FileNotFoundError:
             return None
-        return self._parse(lines, path)
+        return self._parse(content, path)
 
-    def _parse(self, lines: list[str], path: str) -> Positions:
+    def _parse(self, content: bytes, path: str) -> Positions:
         try:
-            document = json.loads(lines[-1])
-        except (ValueError, IndexError):
+            return from_dict(json.loads(content.decode().splitlines()[-1]))
+        except (ValueError, IndexError):  # no text, no JSON, or no positions
             raise TableError(
                 f"the checkpoint's {path} is damaged; delete {self.uri}: the table knows its progress"
             ) from None
-        return from_dict(document)
 
     def state(self) -> CheckpointState | None:
         """None: no batch was ever begun in it."""
