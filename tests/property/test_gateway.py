@@ -8,7 +8,7 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barnabas.channel.messages import Append, Credit, Outcome, ParkProduce
+from barnabas.channel.messages import Append, Credit, Outcome, ParkProduce, ReadResponse
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
@@ -169,6 +169,10 @@ class Model:
     def _grant(self, node_id: int, requests: int, _: object) -> None:
         if self.is_up[node_id]:
             self.world.logstores[node_id].grant(requests, 1 << 20)
+            # Reads have a credit of their own: one that came up with none of it keeps fetches waiting.
+            response = ReadResponse(credit=Credit(requests, 1 << 20))
+            self.world.processor.read_response(node_id, response, self.world.now_ms)
+            self.world.turn()
 
     def _lead(self, partition: int, node_id: int, is_told: object) -> None:
         """Another leader, or the same one after a restart; the gateway may not have been told yet."""
