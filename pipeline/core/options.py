@@ -193,7 +193,8 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     """All `kafka.` options but those that are never the user's go to the producer. Raises WrongOption."""
     given = Given(options)
     bootstrap = _bootstrap_text(given)
-    producer = {}
+    # A key's partition is the one that producers in Java, and the JVM connector, choose: librdkafka's own is another.
+    producer = {"partitioner": "murmur2_random"}
     for name, value in options.items():
         setting = name.lower().removeprefix("kafka.")
         if setting == name.lower():

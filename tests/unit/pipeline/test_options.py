@@ -123,11 +123,21 @@ def test_topics_are_selected_by_name_by_pattern_or_by_partition() -> None:
 def test_a_writer_is_idempotent_whatever_else_is_set() -> None:
     options = write_options({"kafka.bootstrap.servers": "a:1", "topic": "t", "kafka.compression.type": "zstd"})
     assert options.topic == "t"
-    assert options.producer == {"bootstrap.servers": "a:1", "compression.type": "zstd", "enable.idempotence": "true"}
+    assert options.producer == {
+        "bootstrap.servers": "a:1",
+        "compression.type": "zstd",
+        "enable.idempotence": "true",
+        "partitioner": "murmur2_random",
+    }
     with pytest.raises(WrongOption, match="can't be set"):
         write_options({"kafka.bootstrap.servers": "a:1", "kafka.enable.idempotence": "false"})
     with pytest.raises(WrongOption, match="did you mean 'topic'"):
         write_options({"kafka.bootstrap.servers": "a:1", "topics": "t"})
+
+
+def test_a_writer_may_be_given_another_partitioner() -> None:
+    options = write_options({"kafka.bootstrap.servers": "a:1", "kafka.Partitioner": "consistent_random"})
+    assert options.producer["partitioner"] == "consistent_random"
 
 
 def test_headers_are_for_the_schema_before_anything_is_read() -> None:
