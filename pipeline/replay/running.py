@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +41,8 @@ def run_replay(job: ReplayJob, say: Callable[[str], None]) -> int:
             create_topic(job.bootstrap_servers, job.target, job.create)
         target = look_at(client, job.bootstrap_servers, job.target)
         state = _state(job, source, target)
-        done = {partition: target.ends[partition] - start for partition, start in state.starts.items()}
+        # A partition that the target gained since had no records when the replay began.
+        done = {partition: end - state.starts.get(partition, 0) for partition, end in target.ends.items()}
         resumption = Resumption(done, last_records(job.bootstrap_servers, target, state.starts))
         if sum(done.values()):
             say(f"{job.target} has {sum(done.values()):,} records of this replay already: going on behind them")
@@ -68,6 +69,11 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
             raise ReplayError(f"{path} is the state of another replay: finish that one, or delete the file")
         if state.target_id != target.topic_id:
             raise ReplayError(f"{job.target} was deleted and made again since {path}: delete the file to begin anew")
+        if job.partitions == "by-key" and len(state.starts) != len(target.ends):
+            raise ReplayError(
+                f"{job.target} has {len(target.ends)} partitions, and had {len(state.starts)} when this replay began: "
+                f"by key its records would go elsewhere now; to begin anew, delete both it and {path}"
+            )
         return state
     present = sum(target.ends.values())
     if present and not job.append:
@@ -75,7 +81,14 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
             f"{job.target} has had {present:,} records: --append puts the replay behind them; to go on with a replay "
             f"that was cut short, its state is needed ({path})"
         )
-    state = ReplayState(job.identity(), target.topic_id, dict(target.ends), dict(source.ends()))
+    ends = dict(source.ends())
+    lacking = sorted(set(ends) - set(target.ends))
+    if lacking and job.partitions == "same":
+        raise ReplayError(
+            f"{job.target} has no partition {lacking[0]}, the source has: make it with as many, or use "
+            "--partitions by-key"
+        )
+    state = ReplayState(job.identity(), target.topic_id, dict(target.ends), ends)
     unnamed = path.with_suffix(".tmp")
     unnamed.write_text(state.document())
     unnamed.replace(path)
@@ -90,7 +103,7 @@ def _write_all(
     resumption: Resumption,
     say: Callable[[str], None],
 ) -> int:
-    choose = _partition_of(job, target.ends, state.ends)
+    choose = _partition_of(job, len(target.ends))
     writer = Writer(job.bootstrap_servers, job.target)
     pace = Pace(job.rate, time.monotonic_ns() // 1_000_000)
     told = time.monotonic()
@@ -118,14 +131,8 @@ def _line(pace: Pace, record: SourceRecord) -> str:
     return f"{pace.sent:,} records ({pace.sent / seconds:,.0f}/s), at those of {at} UTC"
 
 
-def _partition_of(job: ReplayJob, there: Mapping[int, int], needed: Mapping[int, int]) -> Callable[[SourceRecord], int]:
+def _partition_of(job: ReplayJob, count: int) -> Callable[[SourceRecord], int]:
+    """Into which of the target's `count` partitions a record goes."""
     if job.partitions == "by-key":
-        count = len(there)
         return lambda record: partition_by_key(record, count)
-    lacking = sorted(set(needed) - set(there))
-    if lacking:
-        raise ReplayError(
-            f"{job.target} has no partition {lacking[0]}, the source has: make it with as many, or use "
-            "--partitions by-key"
-        )
     return lambda record: record.partition

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ pytest.importorskip("deltalake", reason="needs the pipeline's environment (make 
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from pipeline.core.options import parse_bootstrap
 from pipeline.core.positions import Positions, TopicPositions, to_dict
@@ -189,6 +190,53 @@ def test_a_target_that_someone_else_wrote_to(cluster: RunningCluster, monkeypatc
     producer.flush(60)
     with pytest.raises(ReplayError, match="someone else wrote to it, or the source changed"):
         run_replay(job, lambda _: None)
+
+
+def cut_short(job: ReplayJob, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patches:
+        patches.setattr(running, "Writer", dying(after))
+        with pytest.raises(KilledError):
+            run_replay(job, lambda _: None)
+
+
+def grow(bootstrap: str, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)
+    with KafkaClient(ClientSettings(parse_bootstrap(bootstrap))) as client:
+        while len(client.topics([topic])[topic].leaders) < partitions:
+            time.sleep(0.1)
+
+
+def test_a_target_that_gained_partitions_is_refused_by_key(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that went on put the records of a key elsewhere."""
+    make(cluster.bootstrap, "keyed")
+    fill(cluster.bootstrap, "keyed", 90)
+    job = ReplayJob(
+        bootstrap_servers=cluster.bootstrap, target="grown", source_topic="keyed", partitions="by-key", create=2
+    )
+    cut_short(job, 30, monkeypatch)
+    grow(cluster.bootstrap, "grown", 3)
+    with pytest.raises(ReplayError, match=r"grown has 3 partitions, and had 2 .* delete both it and"):
+        run_replay(job, lambda _: None)
+
+
+def test_a_target_that_lacks_partitions_leaves_no_state_and_may_gain_them(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state of the refused run knew nothing of the new partition: its records were written twice."""
+    make(cluster.bootstrap, "wide")
+    fill(cluster.bootstrap, "wide", 90)
+    make(cluster.bootstrap, "narrow", 2)
+    job = ReplayJob(bootstrap_servers=cluster.bootstrap, target="narrow", source_topic="wide")
+    with pytest.raises(ReplayError, match="narrow has no partition 2, the source has"):
+        run_replay(job, lambda _: None)
+    assert not Path(job.state_path).exists()
+    grow(cluster.bootstrap, "narrow", 3)
+    cut_short(job, 30, monkeypatch)
+    assert run_replay(job, lambda _: None) == 60
+    assert whole(cluster.bootstrap, "narrow") == whole(cluster.bootstrap, "wide")
 
 
 def test_a_time_range_by_key(cluster: RunningCluster) -> None:
