@@ -115,7 +115,15 @@ class TableSource:
             rows = self._of_topic(self._read(extent.uri, _NEEDED))
             parts.append(rows.filter(pc.and_(pc.equal(rows["partition"], partition), pc.less(rows["offset"], end))))
         ordered = pa.concat_tables(parts, promote_options="permissive").sort_by([("offset", "ascending")])
-        yield from _in_time(ordered, self.job)
+        before = None
+        for record in _in_time(ordered, self.job):
+            if record.offset == before:
+                raise ReplayError(
+                    f"table {self.table.name} has two records {partition}/{record.offset}, since its topic was deleted and "
+                    "made again: delete the target and the state, and have --since or --until take one of them"
+                )
+            before = record.offset
+            yield record
 
 
 @dataclass(slots=True)

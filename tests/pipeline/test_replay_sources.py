@@ -59,6 +59,18 @@ def test_a_record_without_a_time_is_refused(tmp_path: Path, times: dict[str, int
         replayed(tmp_path, [[(7, 100), (8, None)]], **times)
 
 
+def test_rows_of_a_topic_and_of_its_successor_are_refused(tmp_path: Path) -> None:
+    """They were put between each other: both topics have these offsets."""
+    files: list[list[tuple[int, int | None]]] = [[(3, 103), (4, 104), (5, 105)], [(0, 200), (1, 201), (5, 205)]]
+    with pytest.raises(ReplayError, match=r"orders has two records 0/5, .* --since or --until take one of them"):
+        replayed(tmp_path, files)
+
+
+def test_a_time_range_takes_one_of_two_topics(tmp_path: Path) -> None:
+    files: list[list[tuple[int, int | None]]] = [[(0, 100), (1, 101)], [(0, 200), (1, 201)]]
+    assert [each.timestamp_ms for each in replayed(tmp_path, files, since_ms=200)] == [200, 201]
+
+
 @pytest.mark.parametrize(
     ("options", "isolation"),
     [({}, Isolation.READ_COMMITTED), ({"isolation": "read_uncommitted"}, Isolation.READ_UNCOMMITTED)],
