@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from pipeline.core.errors import WrongOption
 from pipeline.core.options import Use, includes_headers, read_options, write_options
 from pipeline.source.batch import BatchReader
 from pipeline.source.stream import StreamReader
@@ -41,6 +42,8 @@ class BarnabasDataSource(DataSource):
         return StreamReader(read_options(self.options, Use.STREAM))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        if overwrite:
+            raise WrongOption("rows can only be appended to a topic, not overwrite it: say .mode('append')")
         return BatchWriter(write_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name

@@ -15,6 +15,7 @@ from confluent_kafka.admin import OffsetSpec
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pipeline.core.replay import murmur2
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
 from tests.pipeline.spark_world import Topics, batches, spark_session, stream
@@ -216,3 +217,25 @@ def test_rows_are_written_to_topics(spark: SparkSession, topics: Topics, tmp_pat
         (1, b"b", b"2!"),
         (1, None, b"3!"),
     ]
+
+
+def test_keys_go_where_producers_in_java_put_them(spark: SparkSession, topics: Topics) -> None:
+    topics.create("keyed", 5)
+    frame = spark.range(40).selectExpr("concat('key-', id) as key", "string(id) as value")
+    written = frame.write.format("barnabas").option("kafka.bootstrap.servers", topics.bootstrap)
+    written.option("topic", "keyed").mode("append").save()
+    read = (
+        spark.read.format("barnabas").option("kafka.bootstrap.servers", topics.bootstrap).option("subscribe", "keyed")
+    )
+    found = {bytes(row.key): row.partition for row in read.load().collect()}
+    assert found == {key: (murmur2(key) & 0x7FFFFFFF) % 5 for key in (b"key-%d" % number for number in range(40))}
+
+
+def test_overwriting_a_topic_is_refused(spark: SparkSession, topics: Topics) -> None:
+    topics.create("kept")
+    frame = spark.createDataFrame([("1",)], "value string")
+    written = frame.write.format("barnabas").option("kafka.bootstrap.servers", topics.bootstrap)
+    with pytest.raises(PySparkException, match="rows can only be appended to a topic, not overwrite it"):
+        written.option("topic", "kept").mode("overwrite").save()
+    read = spark.read.format("barnabas").option("kafka.bootstrap.servers", topics.bootstrap).option("subscribe", "kept")
+    assert read.load().count() == 0
