@@ -119,8 +119,8 @@ class TableSource:
         for record in _in_time(ordered, self.job):
             if record.offset == before:
                 raise ReplayError(
-                    f"table {self.table.name} has two records {partition}/{record.offset}, since its topic was deleted and "
-                    "made again: delete the target and the state, and have --since or --until take one of them"
+                    f"table {self.table.name} has two records {partition}/{record.offset}, since its topic was deleted "
+                    "and made again: delete the target and the state, and have --since or --until take one of them"
                 )
             before = record.offset
             yield record

@@ -17,6 +17,8 @@ from pipeline.kafka.client import KafkaClient
 
 _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
+_RECORD_BYTES_MAX = 1_000_000_000
+"""librdkafka's bound: the topic's own says what is too large."""
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
@@ -105,6 +107,7 @@ class Writer:
                 "log_level": 3,  # it warns of the line above at every start
                 "compression.type": "lz4",
                 "linger.ms": 20,
+                "message.max.bytes": _RECORD_BYTES_MAX,
             }
         )
 
@@ -125,20 +128,41 @@ class Writer:
                 )
                 break
             except BufferError:
-                self._producer.poll(_POLL_SECONDS)
+                self._serve(_POLL_SECONDS)
+            except KafkaException as error:
+                raise ReplayError(
+                    f"record {record.partition}/{record.offset} can't be written to {self.topic}: {error.args[0].str()}"
+                ) from None
         self._raise_first()
 
     def poll(self) -> None:
-        self._producer.poll(0)
-        self._raise_first()
+        """Raises ReplayError."""
+        self._serve(0)
 
     def finish(self) -> None:
-        """Until everything is acknowledged."""
-        self._producer.flush()
+        """Until everything is acknowledged. Raises ReplayError."""
+        # Not by `flush`: it goes on after a fatal error, and callbacks then run into its exception.
+        while len(self._producer):
+            self._serve(_POLL_SECONDS)
+        self._raise_first()
+
+    def _serve(self, seconds: float) -> None:
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:
+            # What failed makes the producer unusable first, and is delivered then.
+            while len(self._producer) and not self._failures:
+                self._producer.poll(_POLL_SECONDS)
+            self._failures.append(f"records were not written to {self.topic}: {error.args[0].str()}")
         self._raise_first()
 
     def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
+        if error is not None and error.name() == "MSG_SIZE_TOO_LARGE":
+            self._failures.append(
+                f"a record of {len(message.value() or b''):,} bytes is larger than {self.topic} takes: "
+                "raise its max.message.bytes"
+            )
+        elif error is not None:
             self._failures.append(f"a record was not written to {self.topic}: {error.str()}")
         elif message.timestamp()[0] != TIMESTAMP_CREATE_TIME:
             self._failures.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ pytest.importorskip("deltalake", reason="needs the pipeline's environment (make 
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from pipeline.core.options import parse_bootstrap
@@ -237,6 +239,25 @@ def test_a_target_that_lacks_partitions_leaves_no_state_and_may_gain_them(
     cut_short(job, 30, monkeypatch)
     assert run_replay(job, lambda _: None) == 60
     assert whole(cluster.bootstrap, "narrow") == whole(cluster.bootstrap, "wide")
+
+
+def test_large_records(cluster: RunningCluster) -> None:
+    """librdkafka's producer refused them by its own default; what the topic refuses is told in one line."""
+    make(cluster.bootstrap, "large", 1)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    takes_more = ConfigEntry("max.message.bytes", "8000000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "large", incremental_configs=[takes_more])
+    admin.incremental_alter_configs([resource])[resource].result(60)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "message.max.bytes": 8_000_000})
+    producer.produce("large", random.Random(1).randbytes(3_000_000), timestamp=1_700_000_000_000)
+    assert producer.flush(60) == 0
+    job = ReplayJob(bootstrap_servers=cluster.bootstrap, target="refusing", source_topic="large", create=1)
+    with pytest.raises(ReplayError, match=r"of 3,000,000 bytes is larger than refusing takes: raise its max\.message"):
+        run_replay(job, lambda _: None)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "refusing", incremental_configs=[takes_more])
+    admin.incremental_alter_configs([resource])[resource].result(60)
+    assert run_replay(job, lambda _: None) == 1
+    assert whole(cluster.bootstrap, "refusing", 1) == whole(cluster.bootstrap, "large", 1)
 
 
 def test_a_time_range_by_key(cluster: RunningCluster) -> None:
