@@ -97,11 +97,15 @@ class FilesWriter:
         filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         sink = filesystem.open_output_stream(path)
         collected: list[pq.FileMetaData] = []
-        writer = pq.ParquetWriter(sink, self.schema, compression="zstd", metadata_collector=collected)
+        try:
+            writer = pq.ParquetWriter(sink, self.schema, compression="zstd", metadata_collector=collected)
+        except BaseException:  # a full disk: it writes its first bytes here
+            _take_away(uri, sink)
+            raise
         return _OpenFile(uri, partition, writer, sink, collected)
 
     def _finish(self, partition: int | None) -> None:
-        opened = self._open.pop(partition)
+        opened = self._open[partition]
         opened.flush()
         opened.writer.close()
         size_bytes = opened.sink.tell()
@@ -109,6 +113,7 @@ class FilesWriter:
         footer = io.BytesIO()
         opened.collected[0].write_metadata_file(footer)
         self._done.append(WrittenFile(opened.uri, partition, size_bytes, footer.getvalue()))
+        del self._open[partition]  # only now: until it is finished it is for `abandon` to take away
 
     def close(self) -> list[WrittenFile]:
         for partition in list(self._open):
@@ -118,16 +123,25 @@ class FilesWriter:
     def abandon(self) -> None:
         """Close without finishing, delete: for a task that failed, or whose columns turned out too few."""
         for opened in self._open.values():
-            try:
-                opened.writer.close()
-            except OSError:
-                log.debug("%s was not finished", opened.uri)  # a full disk, say: it goes away all the same
-            opened.sink.close()
-            delete_file(opened.uri)
+            opened.writer.is_open = False  # its close would write a footer, onto a disk that may be full
+            _take_away(opened.uri, opened.sink)
         for written in self._done:
-            delete_file(written.uri)
+            _take_away(written.uri)
         self._open.clear()
         self._done.clear()
+
+
+def _take_away(uri: str, sink: pa.NativeFile | None = None) -> None:
+    """Whatever fails here comes after the failure that is to be told, and is no reason to leave the other files."""
+    try:
+        if sink is not None:
+            sink.close()
+    except OSError:
+        log.debug("%s was not closed", uri, exc_info=True)
+    try:
+        delete_file(uri)
+    except OSError:
+        log.warning("%s could not be deleted: it is an orphan", uri, exc_info=True)
 
 
 def discard(files: Iterable[WrittenFile]) -> None:
