@@ -213,6 +213,11 @@ def _check_layout(name: str, job: TablesJob, table: Table) -> None:
                 f"table {name} was made by a job with {option} {made}, this one says {asked}: "
                 "choose another table, or make it the same"
             )
+    if table.kind is None and job.mode == "upsert":
+        raise TableError(
+            f"table {name} does not say that it was made for upserts, and may have many rows of a key: "
+            "choose another table"
+        )
     wanted = set(first_schema(job).names) - set(job.columns)
     lacking = sorted(wanted - set(table.arrow_schema().names))
     if lacking:

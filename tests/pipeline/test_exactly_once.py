@@ -235,6 +235,22 @@ def test_a_job_of_another_kind_does_not_touch_the_table(
     assert {path: path.stat().st_mtime_ns for path in world.root.rglob("*")} == written
 
 
+def test_a_table_that_was_appended_to_before_tables_knew_their_kind(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = Warehouse.create
+    with monkeypatch.context() as earlier:
+        earlier.setattr(
+            Warehouse, "create", lambda self, name, job, schema, by, kind: create(self, name, job, schema, by)
+        )
+        world.run()
+    world.run()
+    world.options["mode"] = "upsert"
+    with pytest.raises(TableError, match="table orders does not say that it was made for upserts") as refused:
+        world.start()
+    assert len(str(refused.value).splitlines()) == 1
+
+
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("table_format", FORMATS)
 def test_crashes_at_random_steps(table_format: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
