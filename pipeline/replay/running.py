@@ -22,7 +22,7 @@ from pipeline.core.replay import (
 from pipeline.core.settings import ClientSettings, Isolation
 from pipeline.kafka.client import KafkaClient
 from pipeline.replay.sources import Source, TableSource, TopicSource
-from pipeline.replay.target import Target, Writer, create_topic, last_records, look_at
+from pipeline.replay.target import Target, Writer, create_topic, last_records, look_at, retention_ms
 from pipeline.tables.running import wall_ms
 from pipeline.tables.warehouse import TableFormat, Warehouse
 
@@ -111,6 +111,8 @@ def _write_all(
         partition = choose(record)
         if resumption.is_there(partition, record):
             continue
+        if pace.sent == 0:
+            _warn_of_retention(job, record, say)
         while (wait_ms := pace.wait_ms(time.monotonic_ns() // 1_000_000)) > 0:
             writer.poll()
             time.sleep(wait_ms / 1000)
@@ -125,10 +127,23 @@ def _write_all(
     return pace.sent
 
 
+def _warn_of_retention(job: ReplayJob, first: SourceRecord, say: Callable[[str], None]) -> None:
+    """Where the target may delete records as soon as they are written."""
+    kept_ms = retention_ms(job.bootstrap_servers, job.target)
+    if kept_ms is not None and first.timestamp_ms < wall_ms() - kept_ms:
+        say(
+            f"{job.target} deletes what is older than {kept_ms / 3_600_000:g} hours, and these records begin at "
+            f"{_utc(first.timestamp_ms)}: set its retention.ms to -1 to keep them"
+        )
+
+
+def _utc(time_ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_ms / 1000))
+
+
 def _line(pace: Pace, record: SourceRecord) -> str:
     seconds = max(time.monotonic_ns() / 1e9 - pace.begun_ms / 1000, 0.001)
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(record.timestamp_ms / 1000))
-    return f"{pace.sent:,} records ({pace.sent / seconds:,.0f}/s), at those of {at} UTC"
+    return f"{pace.sent:,} records ({pace.sent / seconds:,.0f}/s), at those of {_utc(record.timestamp_ms)}"
 
 
 def _partition_of(job: ReplayJob, count: int) -> Callable[[SourceRecord], int]:

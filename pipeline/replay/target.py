@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from pipeline.core.errors import ClusterUnreachable, TopicMissing
@@ -34,10 +35,11 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A topic as it is now: its id, and by partition the offset that comes next."""
+    """A topic as it is now: its id, and by partition the first offset and the one that comes next."""
 
     topic: str
     topic_id: str
+    begins: Mapping[int, int]
     ends: Mapping[int, int]
 
 
@@ -48,14 +50,29 @@ def look_at(client: KafkaClient, bootstrap_servers: str, topic: str) -> Target:
         topics = client.topics([topic])
         if topic in topics:
             extent = client.extents(topics)[topic]
-            return Target(topic, extent.topic_id, extent.latest)
+            return Target(topic, extent.topic_id, extent.earliest, extent.latest)
         if time.monotonic() > deadline:
             raise TopicMissing(f"the cluster at {bootstrap_servers} has no topic {topic}; --create PARTITIONS makes it")
         time.sleep(_POLL_SECONDS)
 
 
+def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
+    """After which time the topic deletes records; None where it never does, or does not tell."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    try:
+        configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_SECONDS)[resource].result(
+            _TIMEOUT_SECONDS
+        )
+    except KafkaException:
+        # Who may write need not be allowed to see this, and it is only for a warning.
+        return None
+    time_ms = int(configs["retention.ms"].value)
+    return None if time_ms < 0 or "delete" not in configs["cleanup.policy"].value else time_ms
+
+
 def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, int]) -> dict[int, SourceRecord]:
-    """The newest record of each partition that got any since `starts`."""
+    """The newest record of each partition that got any since `starts`. Raises ReplayError, ClusterUnreachable."""
     wanted = [
         TopicPartition(target.topic, partition, end - 1)
         for partition, end in target.ends.items()
@@ -63,6 +80,12 @@ def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, in
     ]
     if not wanted:
         return {}
+    for each in wanted:
+        if target.begins[each.partition] > each.offset:
+            raise ReplayError(
+                f"partition {each.partition} of {target.topic} has lost what this replay wrote: delete it and the "
+                "state, and make it anew with retention.ms=-1"
+            )
     consumer = Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": "barnabas-replay", "enable.auto.commit": False}
     )

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from msgspec.structs import replace
 
 from pipeline.core.options import parse_bootstrap
 from pipeline.core.positions import Positions, TopicPositions, to_dict
@@ -258,6 +259,27 @@ def test_large_records(cluster: RunningCluster) -> None:
     admin.incremental_alter_configs([resource])[resource].result(60)
     assert run_replay(job, lambda _: None) == 1
     assert whole(cluster.bootstrap, "refusing", 1) == whole(cluster.bootstrap, "large", 1)
+
+
+def test_old_records_are_told_and_their_loss_is_too(cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last record that the target had to have was waited for, and the cluster called unreachable."""
+    make(cluster.bootstrap, "old", 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(20):
+        producer.produce("old", b"%d" % number, timestamp=1_700_000_000_000)
+    assert producer.flush(60) == 0
+    job = ReplayJob(bootstrap_servers=cluster.bootstrap, target="brief", source_topic="old", create=1)
+    cut_short(job, 10, monkeypatch)
+    said: list[str] = []
+    assert run_replay(job, said.append) == 10
+    assert "brief deletes what is older than 168 hours, and these records begin at 2023-11-14 22:13:20 UTC" in said[1]
+    job = replace(job, target="emptied")
+    cut_short(job, 10, monkeypatch)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for deleted in admin.delete_records([TopicPartition("emptied", 0, 10)]).values():
+        deleted.result(60)
+    with pytest.raises(ReplayError, match="partition 0 of emptied has lost what this replay wrote: delete it"):
+        run_replay(job, said.append)
 
 
 def test_a_time_range_by_key(cluster: RunningCluster) -> None:
