@@ -8,6 +8,7 @@ key, what is between, value, what follows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -41,22 +42,25 @@ SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
 _PIECES: Final = 4
 _SECONDS_MAX: Final = (1 << 63) // 1_000_000 - 1
+ROWS_MAX: Final = 1 << 20
+"""Of one record batch: its column of the topic's name, of up to 249 bytes each, has no room for 2 GiB."""
 
 
-def to_record_batch(
+def to_record_batches(
     partition: TopicPartition, payloads: Payloads, start: int, end: int, *, with_headers: bool
-) -> pa.RecordBatch:
-    """The records with offsets in [start, end), in order, by SCHEMA or SCHEMA_WITH_HEADERS. Raises CorruptBatch."""
+) -> Iterator[pa.RecordBatch]:
+    """The records with offsets in [start, end), in order, by SCHEMA or SCHEMA_WITH_HEADERS, in record batches of at
+    most ROWS_MAX, none of them empty. Raises CorruptBatch."""
     try:
-        return _to_record_batch(partition, payloads, start, end, with_headers)
+        yield from _to_record_batches(partition, payloads, start, end, with_headers)
     except (MalformedFrame, IndexError) as error:
         first, last = payloads.headers[0].base_offset, payloads.headers[-1].last_offset
         raise CorruptBatch(f"{partition}: records between offsets {first} and {last} can't be read: {error}") from None
 
 
-def _to_record_batch(
+def _to_record_batches(
     partition: TopicPartition, payloads: Payloads, start: int, end: int, with_headers: bool
-) -> pa.RecordBatch:
+) -> Iterator[pa.RecordBatch]:
     counts = [header.records_count for header in payloads.headers]
     starts = np.array(_record_starts(payloads), dtype=np.int64)
     buffer = np.frombuffer(payloads.buffer, dtype=np.uint8)
@@ -72,22 +76,23 @@ def _to_record_batch(
         raise MalformedFrame("a record is shorter than its fields")
 
     offsets = np.repeat([header.base_offset for header in payloads.headers], counts) + offset_deltas
-    wanted = np.flatnonzero((offsets >= start) & (offsets < end))
+    in_range = np.flatnonzero((offsets >= start) & (offsets < end))
     edges = np.empty((len(starts), _PIECES), dtype=np.int64)
     edges[:, 0], edges[:, 1], edges[:, 2], edges[:, 3] = key_starts, key_ends, value_starts, value_ends
     pieces = _pieces(edges, buffer)
-    columns = [
-        pieces.take(_numbers(pa.int64(), wanted * _PIECES, key_lengths[wanted] < 0)),
-        pieces.take(_numbers(pa.int64(), wanted * _PIECES + 2, value_lengths[wanted] < 0)),
-        _same_text(partition.topic, len(wanted)),
-        _numbers(pa.int32(), np.full(len(wanted), partition.partition)),
-        _numbers(pa.int64(), offsets[wanted]),
-        *_timestamps(payloads, counts, timestamp_deltas, wanted),
-    ]
-    if not with_headers:
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-    headers = _headers(buffer, value_ends[wanted], ends[wanted])
-    return pa.RecordBatch.from_arrays([*columns, headers], schema=SCHEMA_WITH_HEADERS)
+    for first in range(0, len(in_range), ROWS_MAX):
+        wanted = in_range[first : first + ROWS_MAX]
+        columns = [
+            pieces.take(_numbers(pa.int64(), wanted * _PIECES, key_lengths[wanted] < 0)),
+            pieces.take(_numbers(pa.int64(), wanted * _PIECES + 2, value_lengths[wanted] < 0)),
+            _same_text(partition.topic, len(wanted)),
+            _numbers(pa.int32(), np.full(len(wanted), partition.partition)),
+            _numbers(pa.int64(), offsets[wanted]),
+            *_timestamps(payloads, counts, timestamp_deltas, wanted),
+        ]
+        if with_headers:
+            columns.append(_headers(buffer, value_ends[wanted], ends[wanted]))
+        yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA_WITH_HEADERS if with_headers else SCHEMA)
 
 
 def _record_starts(payloads: Payloads) -> list[int]:

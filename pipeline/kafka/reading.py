@@ -23,7 +23,7 @@ from pipeline.core.ranges import OffsetRange
 from pipeline.core.settings import Isolation
 from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
 from pipeline.kafka.client import EARLIEST, KafkaClient, Retry
-from pipeline.kafka.columns import to_record_batch
+from pipeline.kafka.columns import to_record_batches
 from pipeline.kafka.connection import Connection, ConnectionBroken
 
 log = logging.getLogger(__name__)
@@ -61,11 +61,9 @@ def read_range(
             fetched.aborted,
             check_crcs=client.settings.check_crcs,
         ):
-            columns = to_record_batch(
+            yield from to_record_batches(
                 wanted.topic_partition, payloads, fetched.start, wanted.end, with_headers=with_headers
             )
-            if columns.num_rows:
-                yield columns
 
 
 class _Fetched:

@@ -28,8 +28,9 @@ from barnabas.wire.record_batch import (
 )
 from pipeline.core.errors import CorruptBatch
 from pipeline.core.positions import TopicPartition
+from pipeline.kafka import columns as columns_module
 from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
-from pipeline.kafka.columns import SCHEMA, SCHEMA_WITH_HEADERS, to_record_batch
+from pipeline.kafka.columns import ROWS_MAX, SCHEMA, SCHEMA_WITH_HEADERS, to_record_batches
 
 PARTITION = TopicPartition("orders", 3)
 EVERYTHING = (0, 1 << 62)
@@ -56,10 +57,10 @@ def decoded(
     opened = open_batches(PARTITION, data, whole_batches(PARTITION, data), AbortedProducers(aborted), check_crcs=True)
     batches = []
     for payloads in opened:
-        columns = to_record_batch(PARTITION, payloads, start, end, with_headers=with_headers)
-        columns.validate(full=True)
-        assert columns.schema == (SCHEMA_WITH_HEADERS if with_headers else SCHEMA)
-        batches.append(columns)
+        for columns in to_record_batches(PARTITION, payloads, start, end, with_headers=with_headers):
+            columns.validate(full=True)
+            assert columns.schema == (SCHEMA_WITH_HEADERS if with_headers else SCHEMA)
+            batches.append(columns)
     return batches
 
 
@@ -216,6 +217,24 @@ def test_a_count_that_no_payload_can_hold_costs_nothing() -> None:
     header = parse_header(build_batch([Record(None, b"x")]))
     with pytest.raises(CorruptBatch, match="can't have 1000000000 records"):
         decode(assemble_batch(header._replace(records_count=1_000_000_000), b"\0" * 100))
+
+
+def test_a_topics_name_has_room_in_every_record_batch() -> None:
+    """Arrow's texts have offsets of 32 bits, and a batch of Kafka's may hold 70 million records of 7 bytes."""
+    name_bytes_max = 249
+    assert ROWS_MAX * name_bytes_max < 1 << 31
+
+
+@pytest.mark.parametrize("with_headers", [False, True])
+def test_many_records_come_in_several_record_batches(with_headers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [Record(b"k%d" % number, b"v", headers=(("h", b"%d" % number),) * (number % 3)) for number in range(10)]
+    data = build_batch(records, base_offset=5)
+    (whole,) = decoded(data, start=6, with_headers=with_headers)
+    monkeypatch.setattr(columns_module, "ROWS_MAX", 4)
+    pieces = decoded(data, start=6, with_headers=with_headers)
+    assert [each.num_rows for each in pieces] == [4, 4, 1]
+    assert [row for each in pieces for row in each.to_pylist()] == whole.to_pylist()
+    assert decoded(data, start=15, with_headers=with_headers) == []
 
 
 def test_header_names_that_are_no_text_are_read_as_java_does() -> None:
