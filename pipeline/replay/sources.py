@@ -143,11 +143,8 @@ class TopicSource:
         return cls(client, job, found.topic_id, tuple(sorted(found.leaders)))
 
     def ends(self) -> Mapping[int, int]:
-        latest = self._offsets(LATEST)
-        if self.job.until_ms is None:
-            return latest
-        until = self._offsets(self.job.until_ms)
-        return {partition: offset if offset >= 0 else latest[partition] for partition, offset in until.items()}
+        # Not where the first record after the time range is: others behind it may be of the range.
+        return self._offsets(LATEST)
 
     def records(self, ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
         starts = self._offsets(EARLIEST if self.job.since_ms is None else self.job.since_ms)
