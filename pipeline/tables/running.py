@@ -39,6 +39,10 @@ _OURS = re.compile(r"pipeline\.[a-z_.]+\.([A-Z]\w+): (.+)")
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large", "database or disk is full")
 
 
+class BatchFailedError(RuntimeError):
+    """For Spark alone: what happened is told by the run."""
+
+
 def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -125,7 +129,9 @@ def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkp
             run.batch(frame, batch_id)
         except Exception as error:
             failures.append(error)
-            raise
+            # Spark searches a failure's text for a stop's, by a pattern that recurses over what Java said in it: a
+            # long one overflows the thread's stack, and thousands of lines are printed. The cause is in `failures`.
+            raise BatchFailedError(f"batch {batch_id}") from None
 
     triggers: list[dict[str, Any]] = [{"availableNow": True}]
     if run.job.until == "stopped":
