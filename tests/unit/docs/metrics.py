@@ -39,13 +39,14 @@ for each in [runbook.md](runbook.md).
 CPU of all services per single-record produce (`make bench-metrics`), two clusters side by side, pairs of measurements
 in turn, everything scraped every 15 s:
 
-| beside | pairs | more | 95 % | `bench/results/metrics-2026-11-22…` |
+| beside | pairs | more | 95 % | `metrics-2026-11-22…` in bench/results |
 |---|---|---|---|---|
 | itself with `metrics.enable=false` | 68 | +2.0 % | +1.1 to +2.8 % | `T030838Z.json`, `T033546Z.json` |
 | 0.1.0, which had no metrics | 48 | +5.6 % | +4.5 to +6.8 % | `T034413Z.json`, `T050653Z.json` |
 
-In the second is all else that changed since 0.1.0. The first is the price of having them on; `tests/unit/gateway/test_what_measuring_costs.py` holds it as a count of
-instructions. Times are of part of the requests under load (ADR 0017).
+In the second is all else that changed since 0.1.0. The first is the price of having them on, and
+`tests/unit/gateway/test_what_measuring_costs.py` holds it as a count of instructions. Times are of part of the requests
+under load (ADR 0017).
 
 """
 
