@@ -40,6 +40,8 @@ _CHANNEL_OPTIONS: Final[Options] = (
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # Likewise its half a minute between two looks at a name that has moved to another pod's address.
+    ("grpc.dns_min_time_between_resolutions_ms", 500),
 )
 
 

@@ -26,6 +26,9 @@ _OPTIONS: list[tuple[str, int]] = [
     ("grpc.initial_reconnect_backoff_ms", _BACKOFF_MS_MIN),
     ("grpc.min_reconnect_backoff_ms", _BACKOFF_MS_MIN),
     ("grpc.max_reconnect_backoff_ms", _BACKOFF_MS_MAX),
+    # A member that is a pod comes back at another address; gRPC would look its name up again after half a minute, and
+    # leases be lost.
+    ("grpc.dns_min_time_between_resolutions_ms", 500),
     # A member that was cut off silently; etcd refuses pings more often than every 5 s.
     ("grpc.keepalive_time_ms", 6000),
     ("grpc.keepalive_timeout_ms", 3000),
