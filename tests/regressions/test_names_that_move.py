@@ -71,6 +71,6 @@ async def test_a_name_that_moves_to_another_address_is_found_there(
         names.address = AFTER
         await health.Check(health_pb2.HealthCheckRequest(), timeout=FOUND_AGAIN_S_MAX, wait_for_ready=True)
     finally:
-        await channel.close()
+        await channel.close(None)
         await server.stop(0)
         transport.close()
