@@ -204,7 +204,12 @@ class AvroFileDecoder:
     """`ValueDecoder` for Avro where every value is of the one schema, with nothing before it."""
 
     def __init__(self, path: str) -> None:
-        self._schema = AvroSchema.parse(Path(path).read_text())
+        try:
+            self._schema = AvroSchema.parse(Path(path).read_text())
+        except AvroSchemaError as error:
+            raise AvroSchemaError(f"{path}: {error}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise AvroSchemaError(f"the schema file {path} can't be read: {error}") from None
 
     def decode(self, value: bytes, schema_header: bytes | None) -> Decoded:
         return self._schema.decode(value)

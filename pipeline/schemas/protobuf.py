@@ -205,13 +205,15 @@ class ProtobufFileDecoder:
     """`ValueDecoder` for Protobuf where every value is of one message (the file's first), with nothing before it."""
 
     def __init__(self, path: str, message: str) -> None:
-        if path.endswith(".proto"):
-            files = compile_schema(Path(path).read_text())
-        else:
-            try:
+        try:
+            if path.endswith(".proto"):
+                files = compile_schema(Path(path).read_text())
+            else:
                 files = descriptor_pb2.FileDescriptorSet.FromString(Path(path).read_bytes())
-            except DecodeError:
-                raise ProtobufSchemaError(f"{path} is neither a .proto nor a descriptor set") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ProtobufSchemaError(f"the schema file {path} can't be read: {error}") from None
+        except DecodeError:
+            raise ProtobufSchemaError(f"{path} is neither a .proto nor a descriptor set") from None
         # Kept: a descriptor is of its pool.
         self._schema = ProtobufSchema(files)
         try:

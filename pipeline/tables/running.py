@@ -23,8 +23,10 @@ from pipeline.core.options import Use, read_options
 from pipeline.core.positions import Positions, each_offset
 from pipeline.core.tables_job import TablesJob
 from pipeline.kafka.client import KafkaClient
+from pipeline.schemas.decoding import decoder_of
 from pipeline.tables.cluster import JobCluster
 from pipeline.tables.contract import TableError
+from pipeline.tables.destination import decoding_of
 from pipeline.tables.locations import local_path
 from pipeline.tables.session import spark_session
 from pipeline.tables.stream import TablesRun
@@ -78,8 +80,11 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
             metrics.write(batch)
 
     name = f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
-    # The source's own look at its options, before anything is started: a wrong one is told at once.
+    # The source's own look at its options, and the decoder's at its schema, before anything is started: what is wrong
+    # is told at once.
     read = read_options(source_options(job, {}), Use.STREAM)
+    if job.schema_file:
+        decoder_of(decoding_of(job))
     with KafkaClient(read.client) as client:
         run = TablesRun(job, name, warehouse_of(job), JobCluster(job, client), wall_ms, say, figures)
         try:
@@ -91,11 +96,11 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
             spark = spark_session(f"barnabas-pipeline {job.name}", settings)
         except Exception as error:  # of the libraries of tables and catalogs, of Spark
             raise as_pipeline_error(error, job.checkpoint_root) from error
-        try:
-            options = source_options(job, positions)
-            _stream(spark, run, options, checkpoint.uri)
-        finally:
-            spark.stop()
+        with _stop_signals() as stopping:
+            try:
+                _stream(spark, run, source_options(job, positions), checkpoint.uri, stopping)
+            finally:
+                spark.stop()
 
 
 def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
@@ -118,8 +123,9 @@ def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
     }
 
 
-def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkpoint: str) -> None:
-    """What is there already in large batches, then, if the job tails, what comes at every trigger."""
+def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkpoint: str, stopping: list[int]) -> None:
+    """What is there already in large batches, then, if the job tails, what comes at every trigger; until a signal is
+    in `stopping`."""
     failures: list[Exception] = []
     # Hadoop takes a path as it is, and an address of a file with its own idea of blanks in it.
     spark_checkpoint = str(local_path(checkpoint) or checkpoint)
@@ -136,27 +142,27 @@ def _stream(spark: SparkSession, run: TablesRun, options: dict[str, str], checkp
     triggers: list[dict[str, Any]] = [{"availableNow": True}]
     if run.job.until == "stopped":
         triggers.append({"processingTime": f"{run.job.trigger_ms} milliseconds"})
-    with _stop_signals() as stopping:
-        for trigger in triggers:
-            frame = spark.readStream.format("barnabas").options(**options).load()
-            writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", spark_checkpoint)
-            try:
-                query = writer.trigger(**trigger).start()
-                while not query.awaitTermination(_POLL_SECONDS):
-                    if stopping:
-                        query.stop()
-                        return
-            except Exception as error:  # Spark's own, around whatever happened in its threads
+    for trigger in triggers:
+        frame = spark.readStream.format("barnabas").options(**options).load()
+        writer = frame.writeStream.foreachBatch(batch).option("checkpointLocation", spark_checkpoint)
+        try:
+            query = writer.trigger(**trigger).start()
+            while not query.awaitTermination(_POLL_SECONDS):
                 if stopping:
+                    query.stop()
                     return
-                raise as_pipeline_error(failures[0] if failures else error, checkpoint) from error
+        except Exception as error:  # Spark's own, around whatever happened in its threads
             if stopping:
                 return
+            raise as_pipeline_error(failures[0] if failures else error, checkpoint) from error
+        if stopping:
+            return
 
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end a run between two looks at its query; the list has the signals that came."""
+    """SIGINT and SIGTERM end a run between two looks at its query, and don't cut short the end of Spark; the list has
+    those that came."""
     came: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
