@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +17,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable
 
 from pipeline.core.cluster import TopicExtent
 from pipeline.core.freshness import BatchFigures
 from pipeline.core.positions import Positions, TopicPartition, TopicPositions, each_offset, to_dict
 from pipeline.core.tables_job import TablesJob, tables_job
+from pipeline.tables.contract import Table
 from pipeline.tables.parquet import committed_files
 from pipeline.tables.stream import TablesRun
 from pipeline.tables.warehouse import TableFormat, Warehouse
@@ -224,3 +227,30 @@ class LocalRun:
             topic: TopicPositions(each["id"], {int(part): offset for part, offset in each["offsets"].items()})
             for topic, each in document.items()
         }
+
+
+def run_that_may_die(world: World, rng: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of one batch, of which the process may die before or after any commit to any table."""
+    with monkeypatch.context() as patches:
+        try:
+            run = world.start()
+            for destination in run.run.destinations.values():
+                for table in (destination.table, destination.dead_letters):
+                    _dies_at_random(patches, rng, table)
+            run.batch(crash_before_commit_log=rng.random() < 0.2)
+        except KilledError:
+            pass
+
+
+def _dies_at_random(patches: pytest.MonkeyPatch, rng: random.Random, table: Table) -> None:
+    for name in ("commit", "upsert", "add_columns"):
+        earnest = getattr(table, name)
+
+        def killing(*arguments: Any, earnest: Any = earnest) -> None:
+            if rng.random() < 0.15:
+                raise KilledError
+            earnest(*arguments)
+            if rng.random() < 0.15:
+                raise KilledError
+
+        patches.setattr(table, name, killing)

@@ -17,7 +17,7 @@ from pipeline.core.bookkeeping import GapError
 from pipeline.core.positions import TopicPartition
 from pipeline.tables.contract import Change, SupersededError, Table, TableError
 from pipeline.tables.warehouse import Warehouse
-from tests.pipeline.tables_world import FakeCluster, KilledError, LocalRun, World
+from tests.pipeline.tables_world import FakeCluster, KilledError, World, run_that_may_die
 
 FORMATS = ["iceberg", "delta", "parquet"]
 
@@ -261,16 +261,7 @@ def test_crashes_at_random_steps(table_format: str, seed: int, tmp_path: Path, m
     world = World(tmp_path, cluster, {"into": table_format, "value": "json"})
     for _ in range(12):
         cluster.produce("events", rng.randrange(2), *json_records(0, rng.randrange(1, 25)))
-        run: LocalRun | None = None
-        with monkeypatch.context() as patches:
-            try:
-                run = world.start()
-                for destination in run.run.destinations.values():
-                    for table in (destination.table, destination.dead_letters):
-                        dies_at_random(patches, rng, table)
-                run.batch(crash_before_commit_log=rng.random() < 0.2)
-            except KilledError:
-                continue
+        run_that_may_die(world, rng, monkeypatch)
     run = world.start()
     run.batch()
     run.batch()
@@ -282,17 +273,3 @@ def test_crashes_at_random_steps(table_format: str, seed: int, tmp_path: Path, m
         value = json.loads(cluster.logs[TopicPartition("events", partition)][offset][1] or b"null")
         assert row["id"] == value["id"]
         assert row.get("extra") == value.get("extra")
-
-
-def dies_at_random(patches: pytest.MonkeyPatch, rng: random.Random, table: Table) -> None:
-    for name in ("commit", "add_columns"):
-        earnest = getattr(table, name)
-
-        def killing(argument: Any, earnest: Any = earnest) -> None:
-            if rng.random() < 0.15:
-                raise KilledError
-            earnest(argument)
-            if rng.random() < 0.15:
-                raise KilledError
-
-        patches.setattr(table, name, killing)

@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.positions import TopicPositions
-from pipeline.tables.contract import CommitConflictError, Table
+from pipeline.tables.contract import CommitConflictError
 from pipeline.tables.locations import local_path
 from pipeline.tables.record_columns import TOMBSTONE, record_schema
 from pipeline.tables.upserts import newest_by_key
 from pipeline.tables.writing import partition_values
-from tests.pipeline.tables_world import FakeCluster, KilledError, World, timestamp_of
+from tests.pipeline.tables_world import FakeCluster, World, run_that_may_die, timestamp_of
 
 FORMATS = ["iceberg", "delta", "parquet"]
 CHANGES = record_schema("", with_value=True).append(pa.field(TOMBSTONE, pa.bool_()))
@@ -96,15 +96,7 @@ def test_upserts_through_crashes_at_random_steps(
     world = World(tmp_path, cluster, options)
     for step in range(1, 10):
         produce(cluster, rng, step)
-        with monkeypatch.context() as patches:
-            try:
-                run = world.start()
-                for destination in run.run.destinations.values():
-                    for table in (destination.table, destination.dead_letters):
-                        dies_at_random(patches, rng, table)
-                run.batch(crash_before_commit_log=rng.random() < 0.2)
-            except KilledError:
-                continue
+        run_that_may_die(world, rng, monkeypatch)
     run = world.start()
     run.batch()
     run.batch()
@@ -139,20 +131,6 @@ def produce(cluster: FakeCluster, rng: random.Random, step: int) -> None:
                 document[column] = {"Deep": [{"x": step}]} if column == "nested" else f"of {step}"
             value = json.dumps(document).encode() if rng.random() < 0.9 else b"{"
         cluster.produce("users", number % 2, (b"k%d" % number, value))
-
-
-def dies_at_random(patches: pytest.MonkeyPatch, rng: random.Random, table: Table) -> None:
-    for name in ("commit", "upsert", "add_columns"):
-        earnest = getattr(table, name)
-
-        def killing(*arguments: Any, earnest: Any = earnest) -> None:
-            if rng.random() < 0.1:
-                raise KilledError
-            earnest(*arguments)
-            if rng.random() < 0.1:
-                raise KilledError
-
-        patches.setattr(table, name, killing)
 
 
 @pytest.mark.parametrize(
