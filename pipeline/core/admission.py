@@ -9,17 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pipeline.core.positions import TopicPartition
+
+WAIT_MS_MAX: Final = 15 * 60 * 1000
+"""The JVM connector's `maxTriggerDelay`, where none is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one batch; None: no limit. Records are counted by their offsets, bytes as they are in the log, compressed."""
+    """Of one batch; None: no limit. Records are counted by their offsets, bytes as they are in the log, compressed.
+
+    A batch of fewer than `records_min` is put off, for `wait_ms_max` after the last one at most.
+    """
 
     records_max: int | None = None
     bytes_max: int | None = None
+    records_min: int | None = None
+    wait_ms_max: int = WAIT_MS_MAX
+
+    def puts_off(self, backlog_records: int, since_last_batch_ms: float | None) -> bool:
+        """`since_last_batch_ms`: None before the first one of this process, which is never put off."""
+        if self.records_min is None or since_last_batch_ms is None:
+            return False
+        return backlog_records < self.records_min and since_last_batch_ms < self.wait_ms_max
 
 
 class Sample(NamedTuple):

@@ -23,6 +23,12 @@ class Comparison:
     moved_back: list[TopicPartition] = field(default_factory=list)
     new: list[TopicPartition] = field(default_factory=list)
 
+    @property
+    def has_to_be_kept(self) -> bool:
+        """Whether the next batch has to come even without a record: only its end tells the checkpoint what is new, and
+        what was jumped over."""
+        return bool(self.new) or any(loss.reason is not LossReason.DELETED for loss in self.losses)
+
 
 def compare(was: Positions, extents: Extents) -> Comparison:
     """Topics that are gone keep their positions: if one comes again, its id tells whether it is the same."""

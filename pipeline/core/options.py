@@ -7,13 +7,14 @@ Names are case-insensitive, as all of Spark's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from typing import Final, TypeVar
 
-from pipeline.core.admission import Limits
+from pipeline.core.admission import WAIT_MS_MAX, Limits
 from pipeline.core.errors import WrongOption
 from pipeline.core.losses import OnDataLoss
 from pipeline.core.settings import ClientSettings, Isolation
@@ -54,6 +55,7 @@ class WriteOptions:
 
 
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
+_LIMITS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _READ: Final = (
     *SUBSCRIPTIONS,
     "startingOffsets",
@@ -63,8 +65,7 @@ _READ: Final = (
     "endingOffsets",
     "endingTimestamp",
     "endingOffsetsByTimestamp",
-    "maxOffsetsPerTrigger",
-    "maxBytesPerTrigger",
+    *_LIMITS,
     "minPartitions",
     "maxRecordsPerPartition",
     "failOnDataLoss",
@@ -114,6 +115,7 @@ _PASSED_OVER: Final = frozenset(
     }
 )
 """Spark's own; and what tunes the JVM connector's consumer, and means nothing to this one."""
+_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _FALSE_OR_TRUE: Final = {"false": False, "true": True}
 _ISOLATIONS: Final = {"read_uncommitted": Isolation.READ_UNCOMMITTED, "read_committed": Isolation.READ_COMMITTED}
 
@@ -145,6 +147,10 @@ class Given:
     def number_if_any(self, name: str) -> int | None:
         """Above 0."""
         return None if self.text(name) is None else self.number(name, 1)
+
+    def duration_ms(self, name: str, default: int) -> int:
+        """As Spark writes durations: `15m`; without a unit milliseconds."""
+        return self._parsed(name, default, _milliseconds, "a duration like '500ms', '30s' or '15m'")
 
     def flag(self, name: str, default: bool) -> bool:
         return self._parsed(name, default, lambda text: _FALSE_OR_TRUE[text.lower()], "'true' or 'false'")
@@ -178,7 +184,7 @@ def read_options(options: Mapping[str, str], use: Use) -> ReadOptions:
         subscription=parse_subscription({name: given.text(name) for name in SUBSCRIPTIONS}),
         starting=starting,
         ending=ending,
-        limits=Limits(given.number_if_any("maxOffsetsPerTrigger"), given.number_if_any("maxBytesPerTrigger")),
+        limits=_limits(given, use),
         partitions_min=given.number_if_any("minPartitions"),
         records_per_partition_max=given.number_if_any("maxRecordsPerPartition"),
         on_data_loss=on_data_loss,
@@ -227,14 +233,31 @@ def _places(given: Given, use: Use) -> tuple[Place, Place]:
             if given.text(name) is not None:
                 raise WrongOption(f"option '{name}' is for batch reads: a stream does not end")
     else:
-        for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger"):
-            if given.text(name) is not None:
-                raise WrongOption(f"option '{name}' is for streams: a batch read has no triggers")
         if starting.mentions(End.LATEST):
             raise WrongOption("option 'startingOffsets' can't be 'latest' (-1) in a batch read: nothing would be read")
         if ending.mentions(End.EARLIEST):
             raise WrongOption("option 'endingOffsets' can't be 'earliest' (-2): nothing would be read")
     return starting, ending
+
+
+def _limits(given: Given, use: Use) -> Limits:
+    for name in _LIMITS if use is Use.BATCH else ():
+        if given.text(name) is not None:
+            raise WrongOption(f"option '{name}' is for streams: a batch read has no triggers")
+    limits = Limits(
+        records_max=given.number_if_any("maxOffsetsPerTrigger"),
+        bytes_max=given.number_if_any("maxBytesPerTrigger"),
+        records_min=given.number_if_any("minOffsetsPerTrigger"),
+        wait_ms_max=given.duration_ms("maxTriggerDelay", WAIT_MS_MAX),
+    )
+    if limits.records_min is None and given.text("maxTriggerDelay") is not None:
+        raise WrongOption("option 'maxTriggerDelay' is for how long minOffsetsPerTrigger may put off: set that, too")
+    if limits.records_min is not None and limits.records_max is not None and limits.records_min > limits.records_max:
+        raise WrongOption(
+            f"option 'minOffsetsPerTrigger' is {limits.records_min}, more than maxOffsetsPerTrigger, "
+            f"{limits.records_max}, lets a batch have"
+        )
+    return limits
 
 
 def _place(given: Given, which: str, default: End) -> Place:
@@ -306,3 +329,10 @@ def _above_zero(text: str) -> int:
     if number <= 0:
         raise ValueError(text)
     return number
+
+
+def _milliseconds(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+)([a-z]*)", text.lower())
+    if match is None:
+        raise ValueError(text)
+    return int(match[1]) * _UNITS_MS[match[2]]

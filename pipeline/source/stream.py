@@ -8,7 +8,8 @@ group that `commit` tells of progress is for lag tools.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -57,8 +59,11 @@ _PROBES: Final = 5
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """On the driver it holds a client; what is pickled for the tasks is its options alone."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock`: seconds."""
         self._options = options
+        self._clock = clock
+        self._last_batch_at: float | None = None
         self._client: KafkaClient | None = None
         self._target: Positions | None = None
         self._latest: Positions | None = None
@@ -86,7 +91,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         limits = self._options.limits
         if limits.records_max is not None:
             return ReadMaxRows(limits.records_max)
-        return ReadMaxBytes(limits.bytes_max) if limits.bytes_max is not None else ReadAllAvailable()
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        return ReadMinRows(limits.records_min) if limits.records_min is not None else ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         # All before `start` is done: Spark plans a batch when the last one is. It calls `commit` only once there is
@@ -102,7 +109,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         comparison = compare(from_dict(start), extents)
         self._judge(comparison)
         limits = Limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
-        return to_dict(advanced(comparison, self._admit(comparison, extents, limits)))
+        backlog = readable_backlog(comparison, extents)
+        # All that there is at `availableNow` is read, however little the last batch of it is.
+        may_be_put_off = self._target is None and not comparison.has_to_be_kept
+        if may_be_put_off and limits.puts_off(sum(backlog.values()), self._since_last_batch_ms()):
+            return start
+        if backlog:
+            self._last_batch_at = self._clock()
+        return to_dict(advanced(comparison, self._admit(comparison, backlog, limits)))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._target = latest_positions(self._extents())
@@ -153,8 +167,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         judge_losses(self._options, noticed)
         self._judged.update(loss.key for loss in noticed)
 
-    def _admit(self, comparison: Comparison, extents: Extents, limits: Limits) -> dict[TopicPartition, int]:
-        admitted = admit_records(readable_backlog(comparison, extents), limits.records_max)
+    def _since_last_batch_ms(self) -> float | None:
+        return None if self._last_batch_at is None else (self._clock() - self._last_batch_at) * 1000
+
+    def _admit(
+        self, comparison: Comparison, backlog: dict[TopicPartition, int], limits: Limits
+    ) -> dict[TopicPartition, int]:
+        admitted = admit_records(backlog, limits.records_max)
         if limits.bytes_max is None or not admitted:
             return admitted
         starts = {each: comparison.standing[each.topic].offsets[each.partition] for each in admitted}

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="no pyspark here (make pipeline-test)")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pipeline.core.cluster import OffsetAtTime, Topic, TopicExtent
+from pipeline.core.losses import Loss, LossReason
 from pipeline.core.options import Use, read_options
 from pipeline.core.positions import TopicPartition
 from pipeline.source import stream
@@ -84,3 +85,59 @@ def test_a_first_micro_batch_that_is_planned_again_is_followed_by_one_that_reads
     again.prepareForTriggerAvailableNow()
     assert again.partitions(again.initialOffset(), at(0)) == []
     assert again.latestOffset(at(0), ReadAllAvailable()) == at(100)
+
+
+class PutOff:
+    """A query with `minOffsetsPerTrigger` 50 and a delay of a minute, whose first records have been read."""
+
+    def __init__(self, client: type[FakeClient]) -> None:
+        self.client = client
+        self.seconds = 1_000.0
+        options = {"kafka.bootstrap.servers": "x:1", "subscribe": "orders", "startingOffsets": "earliest"}
+        options |= {"minOffsetsPerTrigger": "50", "maxTriggerDelay": "1m"}
+        self.reader = StreamReader(read_options(options, Use.STREAM), lambda: self.seconds)
+        began = self.reader.initialOffset()
+        self.reader.latestOffset(began, self.reader.getDefaultReadLimit())
+        assert self.next(0) == at(100), "the first one of a process is never put off"
+
+    def next(self, start: int) -> dict[str, Any]:
+        return self.reader.latestOffset(at(start), self.reader.getDefaultReadLimit())
+
+
+def test_a_batch_of_few_records_is_put_off_until_there_are_enough(client: type[FakeClient]) -> None:
+    query = PutOff(client)
+    client.latest = 149
+    assert query.next(100) == at(100)
+    client.latest = 150
+    assert query.next(100) == at(150)
+
+
+def test_a_batch_is_put_off_no_longer_than_it_may_be(client: type[FakeClient]) -> None:
+    query = PutOff(client)
+    client.latest = 101
+    query.seconds += 59.9
+    assert query.next(100) == at(100)
+    query.seconds += 0.2
+    assert query.next(100) == at(101)
+    client.latest = 102
+    assert query.next(101) == at(101), "the delay begins anew with the batch"
+
+
+def test_available_now_and_a_trigger_that_reads_all_put_nothing_off(client: type[FakeClient]) -> None:
+    query = PutOff(client)
+    client.latest = 101
+    assert query.reader.latestOffset(at(100), ReadAllAvailable()) == at(101)
+    client.latest = 102
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.next(101) == at(102)
+
+
+def test_a_loss_is_not_put_off(client: type[FakeClient], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be told, and recorded, again at every try."""
+    lost = Loss("orders", "id", 0, 100, 120, LossReason.RETENTION)
+    monkeypatch.setattr(stream, "judge_losses", lambda options, losses: None)
+    query = PutOff(client)
+    monkeypatch.setattr(
+        FakeClient, "extents", lambda self, topics: {"orders": TopicExtent("id", {0: lost.end}, {0: lost.end})}
+    )
+    assert query.next(100) == at(120)

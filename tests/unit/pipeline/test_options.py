@@ -22,6 +22,8 @@ def test_a_job_of_the_jvm_connector_is_taken_as_it_is() -> None:
         | {
             "startingoffsets": '{"a": {"0": -2}, "b": {"0": 7}}',
             "maxOffsetsPerTrigger": "1000",
+            "minOffsetsPerTrigger": "1000",
+            "maxTriggerDelay": "5m",
             "minPartitions": "4",
             "failOnDataLoss": "false",
             "includeHeaders": "TRUE",
@@ -34,7 +36,7 @@ def test_a_job_of_the_jvm_connector_is_taken_as_it_is() -> None:
     )
     assert options.subscription == Subscription(("a", "b"))
     assert options.starting.offsets == {TopicPartition("a", 0): End.EARLIEST, TopicPartition("b", 0): 7}
-    assert options.limits == Limits(1000, None)
+    assert options.limits == Limits(1000, None, 1000, 300_000)
     assert (options.partitions_min, options.group_id, options.include_headers) == (4, "g", True)
     assert options.on_data_loss is OnDataLoss.CONTINUE
     assert options.client.isolation is Isolation.READ_COMMITTED
@@ -42,10 +44,19 @@ def test_a_job_of_the_jvm_connector_is_taken_as_it_is() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
+@pytest.mark.parametrize(
+    ("text", "ms"), [("7", 7), ("500ms", 500), ("30s", 30_000), ("15min", 900_000), ("2H", 7_200_000)]
+)
+def test_a_delay_is_written_as_sparks_durations(text: str, ms: int) -> None:
+    given = {"minOffsetsPerTrigger": "5", "maxTriggerDelay": text}
+    assert read_options(BASE | given, Use.STREAM).limits.wait_ms_max == ms
+
+
 def test_defaults_are_the_jvm_connectors() -> None:
     batch, stream = read_options(BASE, Use.BATCH), read_options(BASE, Use.STREAM)
     assert (batch.starting, batch.ending) == (Place(End.EARLIEST), Place(End.LATEST, is_latest_where_no_time=True))
     assert stream.starting == Place(End.LATEST)
+    assert stream.limits == Limits(None, None, None, 900_000)
     assert stream.on_data_loss is OnDataLoss.FAIL
     assert not stream.include_headers
 
@@ -66,6 +77,15 @@ def test_defaults_are_the_jvm_connectors() -> None:
         (Use.BATCH, {"startingOffsets": '{"a": {"0": -1}}'}, "can't be 'latest'"),
         (Use.BATCH, {"endingOffsets": "earliest"}, "can't be 'earliest'"),
         (Use.BATCH, {"maxOffsetsPerTrigger": "5"}, "is for streams"),
+        (Use.BATCH, {"minOffsetsPerTrigger": "5"}, "is for streams"),
+        (Use.STREAM, {"minOffsetsPerTrigger": "5", "maxTriggerDelay": "soon"}, "a duration like .*, not 'soon'"),
+        (Use.STREAM, {"minOffsetsPerTrigger": "5", "maxTriggerDelay": "-1s"}, "a duration like .*, not '-1s'"),
+        (Use.STREAM, {"maxTriggerDelay": "1m"}, "set that, too"),
+        (
+            Use.STREAM,
+            {"minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            "is 6, more than maxOffsetsPerTrigger",
+        ),
         (Use.STREAM, {"endingOffsets": "latest"}, "is for batch reads"),
         (Use.STREAM, {"maxOffsetsPerTrigger": "0"}, "has to be a whole number above 0, not '0'"),
         (Use.STREAM, {"maxBytesPerTrigger": "1g"}, "has to be a whole number above 0"),
