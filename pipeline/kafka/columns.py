@@ -75,6 +75,7 @@ def _to_record_batches(
     if np.any(value_ends >= ends) or np.any(key_lengths < -1) or np.any(value_lengths < -1):
         raise MalformedFrame("a record is shorter than its fields")
 
+    _check_offset_deltas(payloads, counts, offset_deltas)
     offsets = np.repeat([header.base_offset for header in payloads.headers], counts) + offset_deltas
     in_range = np.flatnonzero((offsets >= start) & (offsets < end))
     edges = np.empty((len(starts), _PIECES), dtype=np.int64)
@@ -119,6 +120,16 @@ def _record_starts(payloads: Payloads) -> list[int]:
                 "records"
             )
     return starts
+
+
+def _check_offset_deltas(payloads: Payloads, counts: list[int], deltas: Any) -> None:
+    """They rise within a batch, from 0 to its header's last at most: else an offset comes twice, or is passed over."""
+    afters = np.cumsum(counts)
+    before = np.empty_like(deltas)
+    before[1:] = deltas[:-1]
+    before[afters - counts] = -1
+    if np.any(deltas <= before) or np.any(deltas[afters - 1] > [each.last_offset_delta for each in payloads.headers]):
+        raise MalformedFrame("offsets that don't rise from record to record within their batch")
 
 
 def _pieces(edges: Any, buffer: Any) -> pa.Array:

@@ -206,6 +206,32 @@ def test_control_records_and_aborted_transactions_are_left_out() -> None:
     assert len(decode(data, aborted=None)) == 5
 
 
+def with_deltas(deltas: tuple[int, ...], last_offset_delta: int) -> bytes:
+    whole = build_batch([Record(b"k", b"v") for _ in deltas], base_offset=100)
+    payload = bytearray(whole[HEADER_BYTES:])
+    record_bytes = len(payload) // len(deltas)
+    for index, delta in enumerate(deltas):
+        # The byte behind length, attributes and timestamp delta.
+        payload[index * record_bytes + 3] = (delta << 1 ^ delta >> 31) & 0x7F
+    return assemble_batch(parse_header(whole)._replace(last_offset_delta=last_offset_delta), bytes(payload))
+
+
+@pytest.mark.parametrize("deltas", [(0, 0), (1, 0), (0, 5), (5, 5), (-1, 0), (0, -1), (-2, -1), (0, 1, 1), (0, 2, 1)])
+def test_offsets_that_do_not_rise_within_their_batch_are_an_error(deltas: tuple[int, ...]) -> None:
+    """Else an offset comes twice, comes before the one that it follows, or is passed over in silence."""
+    good = build_batch([Record(None, b"a"), Record(None, b"b")], base_offset=98)
+    for data in (with_deltas(deltas, 4), good + with_deltas(deltas, 4)):
+        with pytest.raises(CorruptBatch, match="offsets that don't rise"):
+            decode(data)
+
+
+@pytest.mark.parametrize("deltas", [(0, 1), (0, 4), (3, 4), (2,), (0, 2, 3)])
+def test_offsets_with_holes_are_what_compaction_leaves(deltas: tuple[int, ...]) -> None:
+    good = build_batch([Record(None, b"a"), Record(None, b"b")], base_offset=98)
+    rows = decode(good + with_deltas(deltas, 4) + build_batch([Record(None, b"z")], base_offset=105))
+    assert [row["offset"] for row in rows] == [98, 99, *(100 + delta for delta in deltas), 105]
+
+
 def test_the_crc_is_checked() -> None:
     batch = bytearray(build_batch([Record(None, b"hello")], base_offset=42))
     batch[-2] ^= 1
