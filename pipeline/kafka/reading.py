@@ -161,7 +161,7 @@ class _RangeReader:
                 )
             self._wait_for_more(part)
             return None
-        self._position = max(start, batches[-1][1].next_offset)
+        self._position = self._check_order(start, [header for _, header in batches])
         self._waiting_since, self._absent = None, 0
         if self._position < self._range.end:
             try:
@@ -170,6 +170,19 @@ class _RangeReader:
                 # The next attempt asks again, and deals with it.
                 self._asked = None
         return _Fetched(start, part, [each for each in batches if each[1].base_offset < self._range.end])
+
+    def _check_order(self, start: int, headers: list[BatchHeader]) -> int:
+        """The offset behind the last batch. The CRC does not cover a base offset: a broken one shows in the order of
+        the batches alone. The first one may begin before `start`."""
+        expected = start
+        for index, header in enumerate(headers):
+            if header.last_offset < expected or (index and header.base_offset < expected):
+                raise CorruptBatch(
+                    f"{self._range.topic_partition}: a batch of offsets {header.base_offset} to {header.last_offset} "
+                    f"lies where offset {expected} or a later one has to follow"
+                )
+            expected = header.next_offset
+        return expected
 
     def _skip_what_is_gone(self, part: PartitionData) -> None:
         partition = self._range.topic_partition

@@ -15,7 +15,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from barnabas.wire.record_batch import Record, build_batch
 from pipeline.core.cluster import Topic
-from pipeline.core.errors import TopicMissing
+from pipeline.core.errors import CorruptBatch, TopicMissing
 from pipeline.core.losses import Loss, LossReason
 from pipeline.core.ranges import OffsetRange
 from pipeline.core.settings import ClientSettings
@@ -146,6 +146,29 @@ def test_what_lies_behind_the_range_is_not_looked_at() -> None:
     broken[-1] ^= 1
     losses: list[Loss] = []
     assert read(Script([answer(batch(0, b"a", b"b", b"c", b"d") + bytes(broken))]), losses) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_batch_that_does_not_reach_the_position_is_not_fetched_for_ever() -> None:
+    """The CRC does not cover a base offset: one that has lost its highest bits lies before what was asked for."""
+    script = Script([answer(batch(0, b"a", b"b")), *[answer(batch(0, b"c", b"d"))] * 100])
+    with pytest.raises(CorruptBatch, match="offsets 0 to 1 lies where offset 2 or a later one"):
+        read(script, [])
+    assert script.asked == [0, 2]
+
+
+@pytest.mark.parametrize("offsets", [(0, 1), (0, 8, 2), (0, 3, 1), (0, 8, 10, 2)])
+def test_a_base_offset_out_of_order_is_no_silence(offsets: tuple[int, ...]) -> None:
+    """One that is too large would have what lies behind it passed over; one that is too small, doubled."""
+    data = b"".join(batch(offset, b"x", b"y") for offset in offsets)
+    with pytest.raises(CorruptBatch, match="has to follow"):
+        read(Script([answer(data)]), [])
+
+
+def test_a_range_within_a_batch_and_holes_between_batches_are_in_order() -> None:
+    data = build_batch([Record(None, b"%d" % each) for each in range(5)], base_offset=0) + batch(9, b"9", b"10")
+    wanted = OffsetRange("orders", ID, 0, 3, 10)
+    rows = read_range(Script([answer(data)]), wanted, [].append)  # type: ignore[arg-type]
+    assert [each for columns in rows for each in columns.column("value").to_pylist()] == [b"3", b"4", b"9"]
 
 
 def test_a_topic_that_one_broker_has_not_heard_of_is_asked_for_again() -> None:
