@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import json
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -45,6 +46,7 @@ _KIND = "barnabas.kind"
 _KEEP = "delta.deletedFileRetentionDuration"
 _KEEP_HOURS = 7 * 24  # as long as the log names removed files where it does not say otherwise
 _EARLIER = "of an earlier topic"  # the log keeps a hash: that it is not this topic's id is all that is known
+_NOTHING = -1  # the version of an earlier topic's partition: a `txn` can't be taken out of a log
 _STATISTICS_OF = frozenset({"partition", "offset", "timestamp", "_partition", "_offset", "_timestamp"})
 
 
@@ -130,7 +132,7 @@ class DeltaLakeTable:
                 progress[topic] = TopicPositions(_EARLIER, {})
                 continue
             versions = {each: self._table.transaction_version(self._application(topic, each)) for each in asked.offsets}
-            offsets = {partition: version for partition, version in versions.items() if version is not None}
+            offsets = {each: version for each, version in versions.items() if version not in (None, _NOTHING)}
             progress[topic] = TopicPositions(asked.topic_id, offsets)
         return progress
 
@@ -156,10 +158,19 @@ class DeltaLakeTable:
     def _transactions(self, progress: Positions) -> list[Transaction]:
         transactions = []
         for topic, reached in progress.items():
-            transactions.append(Transaction(self._application(topic), _number_of(reached.topic_id)))
+            number, application = _number_of(reached.topic_id), self._application(topic)
+            if self._table.transaction_version(application) not in (None, number):
+                for partition in self._partitions_of_earlier(topic) - set(reached.offsets):
+                    transactions.append(Transaction(self._application(topic, partition), _NOTHING))
+            transactions.append(Transaction(application, number))
         for (topic, partition), offset in each_offset(progress):
             transactions.append(Transaction(self._application(topic, partition), offset))
         return transactions
+
+    def _partitions_of_earlier(self, topic: str) -> set[int]:
+        """Those that the log has a version of. Kafka numbers them without gaps, and progress is of all there are."""
+        known = (self._table.transaction_version(self._application(topic, each)) for each in itertools.count())
+        return {partition for partition, _ in enumerate(itertools.takewhile(lambda each: each is not None, known))}
 
     def upsert(self, changes: pa.Table, progress: Positions, notes: Mapping[str, str]) -> None:
         """By delta-rs' merge: files and progress in one commit, onto the version last read or not at all."""
