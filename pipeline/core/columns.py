@@ -171,12 +171,40 @@ def _grown(column_type: ColumnType, growth: Column | None) -> ColumnType:
 
 
 def within(table: Struct, growth: Struct, leaves_max: int) -> Struct:
-    """Of the growth's columns, the first so many as leave the table at most so wide."""
-    columns: list[Column] = []
-    for column in growth.columns:
-        if leaves(evolved(table, Struct((*columns, column)))) <= leaves_max:
-            columns.append(column)
-    return Struct(tuple(columns))
+    """Of the growth's columns, in structs too, the first so many as leave the table at most so wide."""
+    fitting = _fitting(table, growth, leaves_max - leaves(table))
+    assert isinstance(fitting, Struct)  # what is left of a struct is one
+    return fitting
+
+
+def _fitting(known: ColumnType, growth: ColumnType, room: int) -> ColumnType:
+    """What of the growth adds at most `room` leaves to what is known, which is UNKNOWN for a new column."""
+    match known, growth:
+        case (Struct() | Kind.UNKNOWN, Struct()):
+            before = {column.name.lower(): column for column in known.columns} if isinstance(known, Struct) else {}
+            kept = []
+            for column in growth.columns:
+                there = before.get(column.name.lower(), Column(column.name, Kind.UNKNOWN))
+                fitting = _fitting(there.type, column.type, room) if there.name == column.name else Kind.UNKNOWN
+                room -= _added(there.type, fitting)
+                kept.append(Column(column.name, fitting))
+            return Struct(tuple(kept))
+        case (ListOf() | Kind.UNKNOWN, ListOf()):
+            return ListOf(_fitting(known.element if isinstance(known, ListOf) else Kind.UNKNOWN, growth.element, room))
+        case (MapOf(), MapOf()):
+            return MapOf(_fitting(known.value, growth.value, room))
+        case (Kind.UNKNOWN, MapOf()):
+            return MapOf(_fitting(known, growth.value, room - 1))  # less the column of its keys
+        case _:
+            return growth if _added(known, growth) <= room else Kind.UNKNOWN
+
+
+def _added(known: ColumnType, growth: ColumnType) -> int:
+    """How many leaves more there are with the growth."""
+    if known is Kind.UNKNOWN:
+        new = settled(growth)
+        return 0 if new is None else leaves(new)
+    return leaves(_grown(known, Column("", growth))) - leaves(known)
 
 
 def additions(table: Struct, declared: Struct) -> Struct:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipeline.core.bookkeeping import advanced, offset_of, remainder
-from pipeline.core.columns import Struct, evolved, within
+from pipeline.core.columns import Struct, evolved, leaves, within
 from pipeline.core.partitioning import Partitioning
 from pipeline.core.positions import Positions, TopicPartition, each_offset, to_dict
 from pipeline.core.rows import COLUMNS_MAX
@@ -28,6 +28,7 @@ from pipeline.tables.contract import (
     WriteTarget,
 )
 from pipeline.tables.record_columns import (
+    RESERVED,
     TOMBSTONE,
     RecordIdentity,
     dead_letter_schema,
@@ -116,7 +117,9 @@ class Destination:
     def grow(self, growth: Struct) -> None:
         """Give the table the columns that a batch brings."""
         before = from_arrow_schema(self.table.arrow_schema())
-        after = evolved(before, within(before, growth, len(record_schema("_", with_value=True)) + COLUMNS_MAX))
+        # The record's own columns don't count: tasks, which tell of growth as long as there is room, don't count them.
+        own = Struct(tuple(column for column in before.columns if column.name in RESERVED))
+        after = evolved(before, within(before, growth, leaves(own) + COLUMNS_MAX))
         if after == before:
             raise TableError(f"{self.name} lacks columns that it can't be given: {growth.names}")
         new = [column.name for column in after.columns if column not in before.columns]

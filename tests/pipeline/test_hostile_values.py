@@ -142,3 +142,35 @@ def test_a_keyed_table_of_records_without_a_time(tmp_path: Path) -> None:
     world = World(tmp_path, cluster, {"into": "parquet", "mode": "upsert"})
     world.run()
     assert world.identities("events__dead_letters") == [("events", 0, 0)]
+
+
+@pytest.mark.parametrize("options", [{}, {"keep_raw": True}], ids=["columns", "the values too"])
+def test_more_columns_in_a_batch_than_a_table_can_have(
+    table_format: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each of two tasks has room for its own; what of both has none are dead letters, as with one task."""
+    cluster = FakeCluster()
+    for partition in range(2):
+        for number in range(0, 700, 100):
+            attributes = {f"of_{partition}_{each}": each for each in range(number, number + 100)}
+            cluster.produce("events", partition, (b"k", json.dumps({"id": number, "attrs": attributes}).encode()))
+    world = World(tmp_path, cluster, {"into": table_format, "value": "json", **options})
+    run = world.start()
+    run.batch()
+    cluster.produce("events", 1, (b"k", b'{"id": 1}'))
+    run.batch()
+    assert sorted(world.identities("events") + world.identities("events__dead_letters")) == world.produced("events")
+    assert {row["reason"] for row in world.rows("events__dead_letters")} == {
+        "its new fields would take the table over 1000 columns"
+    }
+    rows = world.rows("events")
+    assert len(rows) == 9 + 1  # 1,000 columns are the ids, nine hundred names, and 99 of a record that needs 100
+    assert sum(value is not None for row in rows for value in (row["attrs"] or {}).values()) == 900
+
+
+def test_the_last_column_that_a_table_can_have(table_format: str, tmp_path: Path) -> None:
+    """The record's own are not among them, kept values neither: a task that had room told of one for ever."""
+    first = json.dumps({f"c{each}": each for each in range(999)}).encode()
+    rows, dead = outcome(tmp_path, table_format, [first, b'{"one": 1}', b'{"two": 2}'], keep_raw=True)
+    assert [len(row) for row in rows.values()] == [999 + 1, 1 + 1]  # with `_value`
+    assert dead == {2: "its new fields would take the table over 1000 columns"}
