@@ -11,6 +11,8 @@ from typing import Any
 
 import fastavro
 import fastavro.read
+from fastavro._read_py import read_data
+from fastavro.io.binary_decoder import BinaryDecoder
 from fastavro.schema import SchemaParseException
 
 from pipeline.core.columns import (
@@ -52,6 +54,8 @@ _LOGICAL: dict[tuple[str, str], ColumnType] = {
     ("uuid", "string"): Kind.STRING,
     ("uuid", "fixed"): Kind.STRING,
 }
+_LONG_BYTES_MAX = 10
+_OPTIONS = {"handle_unicode_errors": "strict"}
 
 
 class AvroSchemaError(PipelineError):
@@ -60,8 +64,12 @@ class AvroSchemaError(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
+    """`named` are its records and the like by name. `is_recursive`: one of them can be inside of itself."""
+
     parsed: Any
+    named: dict[str, Any]
     columns: Struct
+    is_recursive: bool
 
     @classmethod
     def parse(cls, text: str, references: tuple[tuple[str, str], ...] = ()) -> AvroSchema:
@@ -74,22 +82,51 @@ class AvroSchema:
             inside = {"name": "value", "type": _read(text)}
             wrapped = {"type": "record", "name": "BarnabasValue", "fields": [inside]}
             parsed = fastavro.parse_schema(wrapped, named_schemas=named)
+            walk = _Columns(named)
+            columns = walk.of(parsed["fields"][0]["type"])
         except (SchemaParseException, ValueError, TypeError, KeyError) as error:
             raise AvroSchemaError(f"this is no Avro schema: {error!s:.200}") from None
-        columns = _Columns(named).of(parsed["fields"][0]["type"])
+        except RecursionError:
+            raise AvroSchemaError("this Avro schema has types inside of types, too deep to be read") from None
         if not isinstance(columns, Struct):
             raise AvroSchemaError("a table needs an Avro record with fields; this schema is of something else")
-        return cls(parsed, columns)
+        return cls(parsed, named, columns, walk.is_recursive)
 
     def decode(self, payload: bytes) -> Decoded:
         stream = io.BytesIO(payload)
         try:
-            decoded: Any = fastavro.schemaless_reader(stream, self.parsed, None)
+            decoded: Any = self._read(stream)
+        except RecursionError:
+            raise MisfitError("not Avro by its schema: records inside of records, too deep to be read") from None
         except Exception as error:  # whatever bytes make it raise, they are not of this schema
             raise MisfitError(f"not Avro by its schema: {type(error).__name__} {error!s:.120}") from None
         if stream.tell() != len(payload):
             raise MisfitError(f"not Avro by its schema: {len(payload) - stream.tell()} bytes are left over")
         return Decoded(decoded["value"], self.columns)
+
+    def _read(self, stream: io.BytesIO) -> Any:
+        if not self.is_recursive:
+            return fastavro.schemaless_reader(stream, self.parsed, None)
+        # A few bytes can be thousands of records inside of each other. The compiled reader has no end of depth but
+        # that of the process's stack; in Python it is a RecursionError. Both take the same readers of logical types.
+        return read_data(_Decoder(stream), self.parsed, {"writer": self.named, "reader": {}}, None, _OPTIONS)
+
+
+class _Decoder(BinaryDecoder):
+    """Without whole numbers of any length, which take the square of it in time."""
+
+    def read_long(self) -> int:
+        number = 0
+        for position in range(_LONG_BYTES_MAX):
+            byte: bytes = self.fo.read(1)
+            if not byte:
+                raise EOFError
+            number |= (byte[0] & 0x7F) << 7 * position
+            if byte[0] < 0x80:
+                return (number >> 1) ^ -(number & 1)
+        raise ValueError(f"a whole number of over {_LONG_BYTES_MAX} bytes")
+
+    read_int = read_long
 
 
 def _read(text: str) -> Any:
@@ -123,6 +160,7 @@ class _Columns:
 
     named: dict[str, Any]
     open_names: list[str] = field(default_factory=list)
+    is_recursive: bool = False
 
     def of(self, schema: Any) -> ColumnType:
         if isinstance(schema, list):
@@ -158,6 +196,7 @@ class _Columns:
 
     def _record(self, schema: Any) -> ColumnType:
         if schema["name"] in self.open_names:
+            self.is_recursive = True
             return Kind.STRING  # inside of itself: as JSON text, for no column is of endless depth
         self.open_names.append(schema["name"])
         columns = []

@@ -1,0 +1,110 @@
+"""Schemas, and values by them, that nobody wants: dead letters, and never the end of the job or of its memory."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastavro", reason="needs the pipeline's environment (make pipeline)")
+pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
+
+import fastavro
+
+from pipeline.core.rows import MisfitError
+from pipeline.schemas.avro import AvroSchema, AvroSchemaError
+from tests.pipeline.tables_world import FakeCluster, World
+
+NODE = {
+    "type": "record",
+    "name": "Node",
+    "fields": [{"name": "v", "type": "long"}, {"name": "next", "type": ["null", "Node"]}],
+}
+
+
+def avro_record(name: str, *types: Any) -> dict[str, Any]:
+    fields = [{"name": f"f{number}", "type": each} for number, each in enumerate(types)]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def avro(*types: Any) -> AvroSchema:
+    return AvroSchema.parse(json.dumps(avro_record("R", *types)))
+
+
+def test_avro_records_inside_of_each_other_by_the_thousand_are_a_dead_letter(tmp_path: Path) -> None:
+    """10 kB of them overflowed the C stack: SIGSEGV, at each start of the job again."""
+    path = tmp_path / "node.avsc"
+    path.write_text(json.dumps(NODE))
+    cluster = FakeCluster()
+    cluster.produce("nodes", 0, (b"k", b"\x02\x02" * 5000 + b"\x02\x00"), (b"k", b"\x02\x02\x04\x00"))
+    world = World(tmp_path / "lake", cluster, {"into": "parquet", "value": "avro", "schema_file": str(path)})
+    world.run()
+    assert [(row["v"], row["next"]) for row in world.rows("nodes")] == [(1, '{"v":2,"next":null}')]
+    reasons = [row["reason"] for row in world.rows("nodes__dead_letters")]
+    assert reasons == ["not Avro by its schema: records inside of records, too deep to be read"]
+
+
+def test_avro_inside_of_itself_is_read_as_all_other_avro_is() -> None:
+    """By another reader: of all types, the logical ones too."""
+    at = datetime.datetime(2026, 11, 22, 10, 0, 0, 1000, tzinfo=datetime.UTC)
+    pairs: list[tuple[Any, object]] = [
+        ("boolean", True),
+        ("int", -5),
+        ("long", -(2**63)),
+        ("float", 1.5),
+        ("double", -0.1),
+        ("bytes", b"\xff"),
+        ("string", "ß"),
+        ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B"),
+        ({"type": "fixed", "name": "F", "size": 2}, b"ab"),
+        ({"type": "map", "values": "int"}, {"k": 1}),
+        ({"type": "array", "items": {"type": "array", "items": "int"}}, [[1, 2], [], [3]]),
+        ({"type": "int", "logicalType": "date"}, datetime.date(2026, 11, 22)),
+        ({"type": "long", "logicalType": "timestamp-millis"}, at),
+        ({"type": "long", "logicalType": "timestamp-micros"}, at),
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, at.replace(tzinfo=None)),
+        ({"type": "long", "logicalType": "local-timestamp-micros"}, at.replace(tzinfo=None)),
+        ({"type": "int", "logicalType": "time-millis"}, datetime.time(1, 2, 3, 4000)),
+        ({"type": "long", "logicalType": "time-micros"}, datetime.time(1, 2, 3, 4)),
+        ({"type": "string", "logicalType": "uuid"}, uuid.UUID(int=7)),
+        ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, uuid.UUID(int=7)),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, decimal.Decimal("-1.23")),
+    ]
+    types, values = [each for each, _ in pairs], {f"f{number}": value for number, (_, value) in enumerate(pairs)}
+    flat, recursive = avro(*types), avro(*types, ["null", "R"])
+    assert (flat.is_recursive, recursive.is_recursive) == (False, True)
+    written = io.BytesIO()
+    # fastavro writes such UUIDs in text only: here as the sixteen bytes that others write.
+    written_types = [
+        each | {"logicalType": ""} if isinstance(each, dict) and "size" in each else each for each in types
+    ]
+    written_schema = fastavro.parse_schema(avro_record("R", *written_types))
+    fastavro.schemaless_writer(written, written_schema, {**values, "f19": uuid.UUID(int=7).bytes})
+    payload = written.getvalue()
+    assert flat.decode(payload).value == values
+    assert recursive.decode(payload + b"\x00").value == {**values, f"f{len(pairs)}": None}
+    nested = recursive.decode(payload + b"\x02" + payload + b"\x00").value
+    assert nested == {**values, f"f{len(pairs)}": {**values, f"f{len(pairs)}": None}}
+    for wrong in (payload, payload + b"\x06", payload + b"\x02" + payload, payload + b"\x00\x00"):
+        with pytest.raises(MisfitError):
+            recursive.decode(wrong)
+
+
+def test_a_whole_number_without_end_in_avro_inside_of_itself() -> None:
+    with pytest.raises(MisfitError, match="a whole number of over 10 bytes"):
+        AvroSchema.parse(json.dumps(NODE)).decode(b"\xff" * 100 + b"\x00\x00")
+
+
+@pytest.mark.parametrize("depth", [400, 3000])
+def test_an_avro_schema_of_records_inside_of_records_without_end(depth: int) -> None:
+    """Each in one of its own, so that none is inside of itself: such a schema must not end the job either."""
+    chain = [avro_record("R0", "long"), *(avro_record(f"R{number}", f"R{number - 1}") for number in range(1, depth))]
+    references = [(str(record["name"]), json.dumps(record)) for record in chain]
+    with pytest.raises(AvroSchemaError, match="types inside of types, too deep to be read"):
+        AvroSchema.parse(references[-1][1], tuple(references[:-1]))
