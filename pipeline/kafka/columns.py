@@ -9,12 +9,14 @@ key, what is between, value, what follows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from barnabas.wire.primitives import MalformedFrame, read_varint
+from barnabas.wire.record_batch import BatchHeader
 from pipeline.core.errors import CorruptBatch
 from pipeline.core.positions import TopicPartition
 from pipeline.kafka.batches import Payloads
@@ -44,6 +46,43 @@ _PIECES: Final = 4
 _SECONDS_MAX: Final = (1 << 63) // 1_000_000 - 1
 ROWS_MAX: Final = 1 << 20
 """Of one record batch: its column of the topic's name, of up to 249 bytes each, has no room for 2 GiB."""
+HEADERS_MAX: Final = 1 << 26
+"""Of one record: each takes 32 bytes or more of a row of Spark's, which has no room for 2 GiB."""
+_ROUNDS_MAX: Final = 64
+_WALKED_AT_ONCE: Final = 1 << 16
+_HEADER_TOO_LONG: Final = "a record header that is longer than its record"
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Records that follow each other: of each batch the header and how many of its records these are, and where each
+    record starts. `is_continued`: the first ones are not the first of their batch."""
+
+    headers: list[BatchHeader] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    is_continued: bool = False
+
+
+class _Fields(NamedTuple):
+    """Of a stretch, an element for each record; of `edges` four, where key and value start and end, and one more.
+    Headers lie between `value_ends` and `ends`."""
+
+    offset_deltas: Any
+    timestamp_deltas: Any
+    is_null_key: Any
+    is_null_value: Any
+    edges: Any
+    value_ends: Any
+    ends: Any
+
+
+class _FoundHeaders(NamedTuple):
+    """How many each record has, and where they start and end."""
+
+    counts: Any
+    positions: Any
+    ends: Any
 
 
 def to_record_batches(
@@ -61,10 +100,77 @@ def to_record_batches(
 def _to_record_batches(
     partition: TopicPartition, payloads: Payloads, start: int, end: int, with_headers: bool
 ) -> Iterator[pa.RecordBatch]:
-    counts = [header.records_count for header in payloads.headers]
-    starts = np.array(_record_starts(payloads), dtype=np.int64)
     buffer = np.frombuffer(payloads.buffer, dtype=np.uint8)
-    lengths, positions = read_varints(buffer, starts)
+    delta_before = -1
+    for stretch in _stretches(payloads):
+        fields = _read_fields(buffer, stretch)
+        _check_offset_deltas(stretch, fields.offset_deltas, delta_before if stretch.is_continued else -1)
+        delta_before = int(fields.offset_deltas[-1])
+        offsets = np.repeat([header.base_offset for header in stretch.headers], stretch.counts) + fields.offset_deltas
+        in_range = np.flatnonzero((offsets >= start) & (offsets < end))
+        if not len(in_range):
+            continue
+        pieces = _pieces(buffer, fields.edges)
+        headers = _find_headers(buffer, fields, in_range) if with_headers else None
+        for rows in [slice(None)] if headers is None else _runs(headers.counts):
+            wanted = in_range[rows]
+            columns = [
+                pieces.take(_numbers(pa.int64(), wanted * _PIECES, fields.is_null_key[wanted])),
+                pieces.take(_numbers(pa.int64(), wanted * _PIECES + 2, fields.is_null_value[wanted])),
+                _same_text(partition.topic, len(wanted)),
+                _numbers(pa.int32(), np.full(len(wanted), partition.partition)),
+                _numbers(pa.int64(), offsets[wanted]),
+                *_timestamps(stretch, fields.timestamp_deltas, wanted),
+            ]
+            if headers is not None:
+                columns.append(_headers(payloads.buffer, buffer, _FoundHeaders(*(each[rows] for each in headers))))
+            yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA_WITH_HEADERS if with_headers else SCHEMA)
+
+
+def _stretches(payloads: Payloads) -> Iterator[_Stretch]:
+    """All records, at most ROWS_MAX at once: of some bytes each, they would take a hundred times their room."""
+    stretch = _Stretch()
+    for (position, end), header in zip(payloads.spans, payloads.headers, strict=True):
+        left = header.records_count
+        while left:
+            count = min(left, ROWS_MAX - len(stretch.starts))
+            position = _walk(payloads.buffer, position, count, stretch.starts)
+            stretch.headers.append(header)
+            stretch.counts.append(count)
+            left -= count
+            if len(stretch.starts) == ROWS_MAX:
+                yield stretch
+                stretch = _Stretch(is_continued=left > 0)
+        if position != end:
+            raise MalformedFrame(
+                f"the batch at offset {header.base_offset} ends {position - end} bytes off its {header.records_count} "
+                "records"
+            )
+    if stretch.starts:
+        yield stretch
+
+
+def _walk(buffer: bytes, position: int, count: int, starts: list[int]) -> int:
+    """Adds to `starts` where each of `count` records starts; returns where the last one ends. The one loop over
+    records: along their lengths, nothing in it but that."""
+    add = starts.append
+    for _ in range(count):
+        add(position)
+        first = buffer[position]
+        if first < 0x80:
+            position += 1 + (first >> 1)
+        elif (second := buffer[position + 1]) < 0x80:
+            position += 2 + ((first & 0x7F | second << 7) >> 1)
+        else:
+            length, position = read_varint(buffer, position)
+            if length < 0:
+                raise MalformedFrame(f"a record of {length} bytes")
+            position += length
+    return position
+
+
+def _read_fields(buffer: Any, stretch: _Stretch) -> _Fields:
+    lengths, positions = read_varints(buffer, np.array(stretch.starts, dtype=np.int64))
     ends = positions + lengths
     timestamp_deltas, positions = read_varints(buffer, positions + 1, VARLONG_BYTES_MAX)
     offset_deltas, positions = read_varints(buffer, positions)
@@ -74,69 +180,28 @@ def _to_record_batches(
     value_ends = value_starts + np.maximum(value_lengths, 0)
     if np.any(value_ends >= ends) or np.any(key_lengths < -1) or np.any(value_lengths < -1):
         raise MalformedFrame("a record is shorter than its fields")
-
-    _check_offset_deltas(payloads, counts, offset_deltas)
-    offsets = np.repeat([header.base_offset for header in payloads.headers], counts) + offset_deltas
-    in_range = np.flatnonzero((offsets >= start) & (offsets < end))
-    edges = np.empty((len(starts), _PIECES), dtype=np.int64)
-    edges[:, 0], edges[:, 1], edges[:, 2], edges[:, 3] = key_starts, key_ends, value_starts, value_ends
-    pieces = _pieces(edges, buffer)
-    for first in range(0, len(in_range), ROWS_MAX):
-        wanted = in_range[first : first + ROWS_MAX]
-        columns = [
-            pieces.take(_numbers(pa.int64(), wanted * _PIECES, key_lengths[wanted] < 0)),
-            pieces.take(_numbers(pa.int64(), wanted * _PIECES + 2, value_lengths[wanted] < 0)),
-            _same_text(partition.topic, len(wanted)),
-            _numbers(pa.int32(), np.full(len(wanted), partition.partition)),
-            _numbers(pa.int64(), offsets[wanted]),
-            *_timestamps(payloads, counts, timestamp_deltas, wanted),
-        ]
-        if with_headers:
-            columns.append(_headers(buffer, value_ends[wanted], ends[wanted]))
-        yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA_WITH_HEADERS if with_headers else SCHEMA)
+    edges = np.empty(len(ends) * _PIECES + 1, dtype=np.int32)
+    for index, column in enumerate((key_starts, key_ends, value_starts, value_ends)):
+        edges[index:-1:_PIECES] = column
+    return _Fields(offset_deltas, timestamp_deltas, key_lengths < 0, value_lengths < 0, edges, value_ends, ends)
 
 
-def _record_starts(payloads: Payloads) -> list[int]:
-    """Where each record starts: a walk along their lengths. The one loop over records: nothing in it but that."""
-    buffer = payloads.buffer
-    starts: list[int] = []
-    add = starts.append
-    for (position, end), header in zip(payloads.spans, payloads.headers, strict=True):
-        for _ in range(header.records_count):
-            add(position)
-            first = buffer[position]
-            if first < 0x80:
-                position += 1 + (first >> 1)
-            elif (second := buffer[position + 1]) < 0x80:
-                position += 2 + ((first & 0x7F | second << 7) >> 1)
-            else:
-                length, position = read_varint(buffer, position)
-                if length < 0:
-                    raise MalformedFrame(f"a record of {length} bytes")
-                position += length
-        if position != end:
-            raise MalformedFrame(
-                f"the batch at offset {header.base_offset} ends {position - end} bytes off its {header.records_count} "
-                "records"
-            )
-    return starts
-
-
-def _check_offset_deltas(payloads: Payloads, counts: list[int], deltas: Any) -> None:
+def _check_offset_deltas(stretch: _Stretch, deltas: Any, before_first: int) -> None:
     """They rise within a batch, from 0 to its header's last at most: else an offset comes twice, or is passed over."""
-    afters = np.cumsum(counts)
+    afters = np.cumsum(stretch.counts)
     before = np.empty_like(deltas)
     before[1:] = deltas[:-1]
-    before[afters - counts] = -1
-    if np.any(deltas <= before) or np.any(deltas[afters - 1] > [each.last_offset_delta for each in payloads.headers]):
+    before[afters - stretch.counts] = -1
+    before[0] = before_first
+    if np.any(deltas <= before) or np.any(deltas[afters - 1] > [each.last_offset_delta for each in stretch.headers]):
         raise MalformedFrame("offsets that don't rise from record to record within their batch")
 
 
-def _pieces(edges: Any, buffer: Any) -> pa.Array:
-    """A binary array over the whole buffer, without a copy: a piece between any two neighbours of `edges`."""
-    flat = edges.reshape(-1)
-    offsets = np.append(flat, flat[-1:]).astype(np.int32)
-    return pa.Array.from_buffers(pa.binary(), len(flat), [None, pa.py_buffer(offsets), pa.py_buffer(buffer)])
+def _pieces(buffer: Any, edges: Any) -> pa.Array:
+    """A binary array over the whole buffer, without a copy: a piece between any two neighbours of `edges`, which rise;
+    the last one is set here."""
+    edges[-1] = edges[-2]
+    return pa.Array.from_buffers(pa.binary(), len(edges) - 1, [None, pa.py_buffer(edges), pa.py_buffer(buffer)])
 
 
 def _numbers(kind: pa.DataType, values: Any, is_null: Any = None) -> pa.Array:
@@ -152,15 +217,15 @@ def _same_text(text: str, count: int) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(encoded * count)])
 
 
-def _timestamps(payloads: Payloads, counts: list[int], deltas: Any, wanted: Any) -> tuple[pa.Array, pa.Array]:
+def _timestamps(stretch: _Stretch, deltas: Any, wanted: Any) -> tuple[pa.Array, pa.Array]:
     """Times in microseconds, null where 64 bits don't hold them; and their types."""
-    is_append_time = np.array([header.is_log_append_time for header in payloads.headers])
+    is_append_time = np.array([header.is_log_append_time for header in stretch.headers])
     bases = np.array(
-        [header.max_timestamp if header.is_log_append_time else header.base_timestamp for header in payloads.headers],
+        [header.max_timestamp if header.is_log_append_time else header.base_timestamp for header in stretch.headers],
         dtype=np.int64,
     )
-    is_append_time_of = np.repeat(is_append_time, counts)[wanted]
-    times_ms = np.repeat(bases, counts)[wanted] + np.where(is_append_time_of, 0, deltas[wanted])
+    is_append_time_of = np.repeat(is_append_time, stretch.counts)[wanted]
+    times_ms = np.repeat(bases, stretch.counts)[wanted] + np.where(is_append_time_of, 0, deltas[wanted])
     # Producers that give nanoseconds for milliseconds: no column of microseconds has room for them.
     is_too_long = np.abs(times_ms // 1000) > _SECONDS_MAX
     return (
@@ -173,30 +238,54 @@ def _timestamps(payloads: Payloads, counts: list[int], deltas: Any, wanted: Any)
     )
 
 
-def _headers(buffer: Any, positions: Any, ends: Any) -> pa.Array:
-    """The headers column. All records' first headers are read at once, then all second ones, and so on."""
-    counts, positions = read_varints(buffer, positions)
+def _find_headers(buffer: Any, fields: _Fields, wanted: Any) -> _FoundHeaders:
+    ends = fields.ends[wanted]
+    counts, positions = read_varints(buffer, fields.value_ends[wanted])
     if np.any(counts < 0) or np.any(2 * counts > ends - positions):
         raise MalformedFrame("a record with more headers than bytes")
+    if np.any(counts > HEADERS_MAX):
+        raise MalformedFrame(f"a record with {counts.max()} headers, where a row of Spark's has room for {HEADERS_MAX}")
+    return _FoundHeaders(counts, positions, ends)
+
+
+def _runs(counts: Any) -> Iterator[slice]:
+    """Rows that follow each other: with ROWS_MAX headers at most, or one row."""
+    sums = np.cumsum(counts)
+    first = 0
+    while first < len(counts):
+        before = sums[first - 1] if first else 0
+        after = max(first + 1, int(np.searchsorted(sums, before + ROWS_MAX, side="right")))
+        yield slice(first, after)
+        first = after
+
+
+def _headers(data: bytes, buffer: Any, found: _FoundHeaders) -> pa.Array:
+    """The headers column. All records' first headers are read at once, then all second ones, and so on; what is left
+    after _ROUNDS_MAX, one by one: rounds for a few records with very many headers would take hours."""
+    counts, positions, ends = found
     list_offsets = np.concatenate(([0], np.cumsum(counts)))
     total = int(list_offsets[-1])
-    edges = np.zeros((total, _PIECES), dtype=np.int64)
+    edges = np.zeros(total * _PIECES + 1, dtype=np.int32)
     is_null = np.zeros(total, dtype=bool)
     rows = np.flatnonzero(counts)
-    index = 0
-    while rows.size:
+    for index in range(_ROUNDS_MAX):
+        if not rows.size:
+            break
         name_lengths, name_starts = read_varints(buffer, np.minimum(positions[rows], ends[rows]))
         name_ends = name_starts + name_lengths
         value_lengths, value_starts = read_varints(buffer, np.minimum(np.maximum(name_ends, 0), ends[rows]))
         value_ends = value_starts + np.maximum(value_lengths, 0)
         if np.any(name_lengths < 0) or np.any(value_lengths < -1) or np.any(value_ends > ends[rows]):
-            raise MalformedFrame("a record header that is longer than its record")
+            raise MalformedFrame(_HEADER_TOO_LONG)
         at = list_offsets[rows] + index
-        edges[at, 0], edges[at, 1], edges[at, 2], edges[at, 3] = name_starts, name_ends, value_starts, value_ends
+        for piece, column in enumerate((name_starts, name_ends, value_starts, value_ends)):
+            edges[at * _PIECES + piece] = column
         is_null[at] = value_lengths < 0
         positions[rows] = value_ends
-        index += 1
-        rows = rows[counts[rows] > index]
+        rows = rows[counts[rows] > index + 1]
+    for row in rows:
+        first, after = int(list_offsets[row]) + _ROUNDS_MAX, int(list_offsets[row + 1])
+        positions[row] = _walk_headers(data, int(positions[row]), int(ends[row]), edges, is_null, first, after)
     if np.any(positions != ends):
         raise MalformedFrame("the length of a record differs from its fields")
     struct = pa.StructArray.from_arrays(_header_columns(edges, is_null, buffer), fields=list(HEADERS_TYPE.value_type))
@@ -205,11 +294,34 @@ def _headers(buffer: Any, positions: Any, ends: Any) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, struct, type=HEADERS_TYPE)
 
 
+def _walk_headers(data: bytes, position: int, end: int, edges: Any, is_null: Any, first: int, after: int) -> int:
+    """Reads the headers `first` to `after` of `edges`, all of one record, which lie from `position` to `end` at most;
+    returns where the last one ends."""
+    for since in range(first, after, _WALKED_AT_ONCE):
+        until = min(since + _WALKED_AT_ONCE, after)
+        walked: list[int] = []
+        nulls: list[bool] = []
+        for _ in range(since, until):
+            name_length, name_start = read_varint(data, position)
+            name_end = name_start + name_length
+            if name_length < 0 or name_end >= end:
+                raise MalformedFrame(_HEADER_TOO_LONG)
+            value_length, value_start = read_varint(data, name_end)
+            position = value_start + value_length if value_length > 0 else value_start
+            if value_length < -1 or position > end:
+                raise MalformedFrame(_HEADER_TOO_LONG)
+            walked += (name_start, name_end, value_start, position)
+            nulls.append(value_length < 0)
+        edges[since * _PIECES : until * _PIECES] = walked
+        is_null[since:until] = nulls
+    return position
+
+
 def _header_columns(edges: Any, is_null: Any, buffer: Any) -> list[pa.Array]:
-    if not len(edges):
+    if not len(is_null):
         return [pa.array([], pa.string()), pa.array([], pa.binary())]
-    pieces = _pieces(edges, buffer)
-    at = np.arange(len(edges)) * _PIECES
+    pieces = _pieces(buffer, edges)
+    at = np.arange(len(is_null)) * _PIECES
     names = pieces.take(_numbers(pa.int64(), at))
     try:
         texts = names.cast(pa.string())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from typing import Any
 
@@ -31,6 +32,7 @@ from pipeline.core.positions import TopicPartition
 from pipeline.kafka import columns as columns_module
 from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
 from pipeline.kafka.columns import ROWS_MAX, SCHEMA, SCHEMA_WITH_HEADERS, to_record_batches
+from pipeline.kafka.varints import read_varints
 
 PARTITION = TopicPartition("orders", 3)
 EVERYTHING = (0, 1 << 62)
@@ -258,9 +260,103 @@ def test_many_records_come_in_several_record_batches(with_headers: bool, monkeyp
     (whole,) = decoded(data, start=6, with_headers=with_headers)
     monkeypatch.setattr(columns_module, "ROWS_MAX", 4)
     pieces = decoded(data, start=6, with_headers=with_headers)
-    assert [each.num_rows for each in pieces] == [4, 4, 1]
+    assert [each.num_rows for each in pieces] == [3, 4, 2]
     assert [row for each in pieces for row in each.to_pylist()] == whole.to_pylist()
     assert decoded(data, start=15, with_headers=with_headers) == []
+
+
+def test_offsets_rise_from_one_record_batch_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "ROWS_MAX", 2)
+    assert [row["offset"] for row in decode(with_deltas((0, 1, 2, 5, 9), 9))] == [100, 101, 102, 105, 109]
+    with pytest.raises(CorruptBatch, match="offsets that don't rise"):
+        decode(with_deltas((0, 1, 1), 9))
+    # Another batch begins anew where a record batch does.
+    data = with_deltas((0, 1), 1) + build_batch([Record(None, b"a"), Record(None, b"b")], base_offset=200)
+    assert [row["offset"] for row in decode(data)] == [100, 101, 200, 201]
+
+
+def test_small_records_take_memory_by_the_record_batch_and_not_by_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once, 512 MiB of 7 bytes each would take 6.7 GB."""
+    monkeypatch.setattr(columns_module, "ROWS_MAX", 1 << 10)
+    count = 100_000
+    data = build_batch([Record(None, None)] * count)
+    opened = open_batches(PARTITION, data, whole_batches(PARTITION, data), AbortedProducers(None), check_crcs=True)
+    (payloads,) = list(opened)
+    tracemalloc.start()
+    try:
+        offsets = 0
+        for columns in to_record_batches(PARTITION, payloads, *EVERYTHING, with_headers=True):
+            offsets += columns.num_rows
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert offsets == count
+    assert peak_bytes < len(payloads.buffer)
+
+
+COUNTS = [0, 1, 63, 64, 65, 66, 300]
+
+
+def many_headers(count: int) -> Record:
+    headers = ((f"ключ{number}" * (number % 40), None if number % 7 == 0 else bytes(number)) for number in range(count))
+    return Record(b"k", b"v", 1_000, tuple(headers))
+
+
+@pytest.mark.parametrize("walked_at_once", [1, 7, 1 << 16])
+def test_headers_by_the_hundred_are_read_as_the_first_ones(
+    walked_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns_module, "_WALKED_AT_ONCE", walked_at_once)
+    records = [many_headers(count) for count in [*COUNTS, *reversed(COUNTS)]]
+    rows = decode(build_batch(records))
+    assert [row[4] for row in in_short(rows)] == [record.headers for record in records]
+
+
+def test_headers_of_many_records_are_split_between_record_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record with more of them than one may have has a record batch to itself."""
+    data = build_batch([many_headers(count) for count in [*COUNTS, 0, 4, 5, 6]], base_offset=7)
+    (whole,) = decoded(data)
+    monkeypatch.setattr(columns_module, "ROWS_MAX", 12)
+    pieces = decoded(data)
+    assert [each.num_rows for each in pieces] == [2, 1, 1, 1, 1, 1, 3, 1]
+    assert [row for each in pieces for row in each.to_pylist()] == whole.to_pylist()
+
+
+def test_a_record_with_very_many_headers_takes_no_round_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round costs as much for one record as for a hundred: half a million took 17 s, a batch of a few KB hours."""
+    calls = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return read_varints(*arguments)
+
+    monkeypatch.setattr(columns_module, "read_varints", counted)
+    (row,) = decode(build_batch([Record(None, b"v", headers=(("", None),) * 20_000)]))
+    assert row["headers"] == [{"key": "", "value": None}] * 20_000
+    assert calls < 200
+
+
+def test_more_headers_than_a_row_of_sparks_has_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "HEADERS_MAX", 99)
+    assert len(decode(build_batch([many_headers(99)]))[0]["headers"]) == 99
+    with pytest.raises(CorruptBatch, match="a record with 100 headers, where a row of Spark's has room for 99"):
+        decode(build_batch([many_headers(3), many_headers(100)]))
+    assert len(decode(build_batch([many_headers(100)]), with_headers=False)) == 1
+
+
+@pytest.mark.parametrize("at", [5, 69, 99])
+@pytest.mark.parametrize(("name_length", "value_length"), [(b"\x01", b"\x01"), (b"\x00", b"\x03"), (b"\x7e", b"\x01")])
+def test_a_header_of_a_wrong_length_is_an_error_wherever_it_is(
+    at: int, name_length: bytes, value_length: bytes
+) -> None:
+    """Lengths below 0, -2 of a value, and past the record's end."""
+    whole = build_batch([Record(None, b"v", headers=(("", None),) * 100)])
+    payload = bytearray(whole[HEADER_BYTES:])
+    first = len(payload) - 200
+    payload[first + 2 * at : first + 2 * at + 2] = name_length + value_length
+    with pytest.raises(CorruptBatch, match=r"a record header that is longer than its record|differs from its fields"):
+        decode(assemble_batch(parse_header(whole), bytes(payload)) + build_batch([many_headers(80)], base_offset=1))
 
 
 def test_header_names_that_are_no_text_are_read_as_java_does() -> None:
