@@ -18,6 +18,7 @@ import msgspec
 from pipeline.core.errors import PipelineError, WrongOption
 
 _UINT32 = 0xFFFFFFFF
+_ANEW = "to begin anew with what there is, delete both the target and the state"
 
 
 class ReplayError(PipelineError):
@@ -135,27 +136,60 @@ def in_order(partitions: Mapping[int, Iterable[SourceRecord]]) -> Iterator[Sourc
 
 @dataclass(frozen=True, slots=True)
 class ReplayState:
-    """What a first run writes down before its first record. `starts`: the target's ends before; `ends`: the source's,
-    both by partition."""
+    """What a first run writes down before its first record. `starts`: the target's ends before; `source_starts` and
+    `ends`: the source's, from where and up to where it is replayed; all by partition."""
 
     identity: str
     target_id: str
     starts: Mapping[int, int]
+    source_starts: Mapping[int, int]
     ends: Mapping[int, int]
 
     def document(self) -> str:
-        starts = {str(partition): offset for partition, offset in self.starts.items()}
-        ends = {str(partition): offset for partition, offset in self.ends.items()}
-        return json.dumps({"identity": self.identity, "target_id": self.target_id, "starts": starts, "ends": ends})
+        return json.dumps(
+            {
+                "identity": self.identity,
+                "target_id": self.target_id,
+                "starts": _with_text_keys(self.starts),
+                "source_starts": _with_text_keys(self.source_starts),
+                "ends": _with_text_keys(self.ends),
+            }
+        )
+
+    def check_source(self, earliest: Mapping[int, int]) -> None:
+        """Hold the source's first offsets of now to those of then: what went away since may be what the target lacks,
+        and changes which record is the n-th. Raises ReplayError."""
+        for partition, start in sorted(self.source_starts.items()):
+            if self.ends.get(partition, 0) <= start:
+                continue
+            if partition not in earliest:
+                raise ReplayError(f"partition {partition} of the source has gone since this replay began: {_ANEW}")
+            if earliest[partition] > start:
+                raise ReplayError(
+                    f"partition {partition} of the source has lost its records {start} to {earliest[partition] - 1} "
+                    f"since this replay began: {_ANEW}"
+                )
+
+
+def _with_text_keys(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in offsets.items()}
+
+
+def _with_number_keys(offsets: Mapping[str, Any]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in offsets.items()}
 
 
 def read_state(text: str, path: str) -> ReplayState:
     """Raises ReplayError."""
     try:
         document = json.loads(text)
-        starts = {int(partition): int(offset) for partition, offset in document["starts"].items()}
-        ends = {int(partition): int(offset) for partition, offset in document["ends"].items()}
-        return ReplayState(str(document["identity"]), str(document["target_id"]), starts, ends)
+        return ReplayState(
+            identity=str(document["identity"]),
+            target_id=str(document["target_id"]),
+            starts=_with_number_keys(document["starts"]),
+            source_starts=_with_number_keys(document["source_starts"]),
+            ends=_with_number_keys(document["ends"]),
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ReplayError(f"{path} is no state of a replay, or damaged") from None
 
@@ -183,6 +217,17 @@ class Resumption:
                 f"{record.partition}/{record.offset}: someone else wrote to it, or the source changed"
             )
         return True
+
+    def check_all_seen(self) -> None:
+        """At the source's end: all that the target had must have come by, or nothing was held against it. Raises
+        ReplayError."""
+        for partition, done in sorted(self.done.items()):
+            seen = self._seen.get(partition, 0)
+            if seen < done:
+                raise ReplayError(
+                    f"partition {partition} of the target has {done:,} records of this replay, and the source only "
+                    f"{seen:,} for it: the source has lost records since, or someone else wrote to the target; {_ANEW}"
+                )
 
 
 def same_record(one: SourceRecord, other: SourceRecord) -> bool:

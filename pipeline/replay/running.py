@@ -74,6 +74,7 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
                 f"{job.target} has {len(target.ends)} partitions, and had {len(state.starts)} when this replay began: "
                 f"by key its records would go elsewhere now; to begin anew, delete both it and {path}"
             )
+        state.check_source(source.earliest())
         return state
     present = sum(target.ends.values())
     if present and not job.append:
@@ -81,14 +82,14 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
             f"{job.target} has had {present:,} records: --append puts the replay behind them; to go on with a replay "
             f"that was cut short, its state is needed ({path})"
         )
-    ends = dict(source.ends())
+    source_starts, ends = dict(source.starts()), dict(source.ends())
     lacking = sorted(set(ends) - set(target.ends))
     if lacking and job.partitions == "same":
         raise ReplayError(
             f"{job.target} has no partition {lacking[0]}, the source has: make it with as many, or use "
             "--partitions by-key"
         )
-    state = ReplayState(job.identity(), target.topic_id, dict(target.ends), ends)
+    state = ReplayState(job.identity(), target.topic_id, dict(target.ends), source_starts, ends)
     unnamed = path.with_suffix(".tmp")
     unnamed.write_text(state.document())
     unnamed.replace(path)
@@ -107,7 +108,7 @@ def _write_all(
     writer = Writer(job.bootstrap_servers, job.target)
     pace = Pace(job.rate, time.monotonic_ns() // 1_000_000)
     told = time.monotonic()
-    for record in in_order(source.records(state.ends)):
+    for record in in_order(source.records(state.source_starts, state.ends)):
         partition = choose(record)
         if resumption.is_there(partition, record):
             continue
@@ -124,6 +125,7 @@ def _write_all(
             told = time.monotonic()
             say(_line(pace, record))
     writer.finish()
+    resumption.check_all_seen()
     return pace.sent
 
 

@@ -25,11 +25,17 @@ _NEEDED = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 
 class Source(Protocol):
+    def earliest(self) -> Mapping[int, int]:
+        """By partition the offset of the first record that there is now, or one before it."""
+
+    def starts(self) -> Mapping[int, int]:
+        """By partition an offset before which nothing is of the job's time range."""
+
     def ends(self) -> Mapping[int, int]:
         """By partition the offset after the last record that there is now."""
 
-    def records(self, ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
-        """Those before `ends`, of the job's time range, by partition and in order."""
+    def records(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
+        """Those from `starts` on and before `ends`, of the job's time range, by partition and in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +71,17 @@ class TableSource:
         source._find_extents()
         return source
 
+    def earliest(self) -> Mapping[int, int]:
+        return {partition: files[0].first for partition, files in self._extents.items()}
+
+    def starts(self) -> Mapping[int, int]:
+        return self.earliest()
+
     def ends(self) -> Mapping[int, int]:
         return {partition: max(each.last for each in files) + 1 for partition, files in self._extents.items()}
 
-    def records(self, ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
+    def records(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
+        del starts  # of a table nothing lies before them
         return {partition: self._records_of(partition, end) for partition, end in sorted(ends.items())}
 
     def _find_extents(self) -> None:
@@ -142,14 +155,22 @@ class TopicSource:
             raise TopicMissing(f"the cluster at {job.bootstrap_servers} has no topic {job.source_topic}")
         return cls(client, job, found.topic_id, tuple(sorted(found.leaders)))
 
+    def earliest(self) -> Mapping[int, int]:
+        return self._offsets(EARLIEST)
+
+    def starts(self) -> Mapping[int, int]:
+        if self.job.since_ms is None:
+            return self.earliest()
+        found, ends = self._offsets(self.job.since_ms), self.ends()
+        # A start of -1: nothing is as new as that.
+        return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
+
     def ends(self) -> Mapping[int, int]:
         # Not where the first record after the time range is: others behind it may be of the range.
         return self._offsets(LATEST)
 
-    def records(self, ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
-        starts = self._offsets(EARLIEST if self.job.since_ms is None else self.job.since_ms)
-        # A start of -1: nothing is as new as that.
-        return {part: self._records_of(part, starts[part], end) for part, end in ends.items() if starts[part] >= 0}
+    def records(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Mapping[int, Iterator[SourceRecord]]:
+        return {part: self._records_of(part, starts[part], end) for part, end in ends.items() if starts[part] < end}
 
     def _offsets(self, time_ms: int) -> dict[int, int]:
         wanted = {TopicPartition(self.job.source_topic, partition): time_ms for partition in self.partitions}

@@ -202,6 +202,33 @@ def cut_short(job: ReplayJob, after: int, monkeypatch: pytest.MonkeyPatch) -> No
             run_replay(job, lambda _: None)
 
 
+def delete_before(bootstrap: str, topic: str, offset: int) -> None:
+    """All partitions' records below the offset, as retention would."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    wanted = [TopicPartition(topic, partition, offset) for partition in range(PARTITIONS)]
+    for deleted in admin.delete_records(wanted).values():
+        deleted.result(60)
+
+
+@pytest.mark.parametrize("gone_before", [11, 60])
+def test_a_source_that_lost_records_while_a_replay_was_cut_short(
+    cluster: RunningCluster, gone_before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record left counted as there already: none was written, the state deleted, and all was said to be well."""
+    source = f"shrinking-{gone_before}"
+    make(cluster.bootstrap, source)
+    fill(cluster.bootstrap, source, 300)
+    job = ReplayJob(bootstrap_servers=cluster.bootstrap, target=f"of-{source}", source_topic=source, create=PARTITIONS)
+    cut_short(job, 200, monkeypatch)
+    delete_before(cluster.bootstrap, source, gone_before)
+    for _ in range(2):
+        with pytest.raises(
+            ReplayError, match=rf"partition 0 of the source has lost its records 0 to {gone_before - 1}"
+        ):
+            run_replay(job, lambda _: None)
+    assert Path(job.state_path).exists()
+
+
 def grow(bootstrap: str, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(60)

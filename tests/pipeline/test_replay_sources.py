@@ -49,7 +49,7 @@ def replayed(path: Path, files: list[list[tuple[int, int | None]]], **options: A
     found = [SimpleNamespace(uri=f"file://{each}") for each in sorted(path.glob("*.parquet"))]
     table: Any = SimpleNamespace(name="orders", files=lambda: found, arrow_schema=lambda: SCHEMA)
     source = TableSource.open(table, ReplayJob(target="copy", table="orders", **options))
-    return list(source.records(source.ends())[0])
+    return list(source.records(source.starts(), source.ends())[0])
 
 
 @pytest.mark.parametrize("times", [{}, {"since_ms": 5}, {"until_ms": 500}])

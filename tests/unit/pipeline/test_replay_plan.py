@@ -74,6 +74,27 @@ def test_a_target_that_someone_else_wrote_to_is_refused() -> None:
         resumption.is_there(0, record(0, 0, 1))
 
 
+def test_a_source_that_has_fewer_records_than_the_target_is_refused() -> None:
+    """The record to hold against the target's last never came: all counted as there, and the rest as replayed."""
+    resumption = Resumption({0: 3, 1: 1}, {0: record(0, 2, 2), 1: record(1, 0, 0)})
+    assert [resumption.is_there(part, record(part, 0, 0)) for part in (0, 1)] == [True, True]
+    with pytest.raises(ReplayError, match=r"partition 0 of the target has 3 records of this replay, .* only 1 for it"):
+        resumption.check_all_seen()
+    assert resumption.is_there(0, record(0, 1, 1))
+    assert resumption.is_there(0, record(0, 2, 2))
+    resumption.check_all_seen()
+
+
+def test_a_source_that_lost_its_first_records_is_refused() -> None:
+    state = ReplayState("identity", "id", {}, {0: 5, 1: 7}, {0: 9, 1: 7})
+    state.check_source({0: 5})  # the other had none
+    state.check_source({0: 4, 1: 9})
+    with pytest.raises(ReplayError, match="partition 0 of the source has lost its records 5 to 7 since"):
+        state.check_source({0: 8})
+    with pytest.raises(ReplayError, match="partition 0 of the source has gone"):
+        state.check_source({})
+
+
 def test_the_pace() -> None:
     pace = Pace(10, begun_ms=1000)
     assert pace.wait_ms(1000) == 0
@@ -84,7 +105,7 @@ def test_the_pace() -> None:
 
 
 def test_the_state_is_read_as_it_was_written() -> None:
-    state = ReplayState("identity", "id", {0: 1}, {0: 2, 1: 3})
+    state = ReplayState("identity", "id", {0: 1}, {0: 0, 1: 1}, {0: 2, 1: 3})
     assert read_state(state.document(), "f") == state
     for damaged in ("", "[]", "{}", state.document()[:-2], '{"starts": 3}'):
         with pytest.raises(ReplayError, match="f is no state of a replay, or damaged"):
