@@ -22,7 +22,7 @@ from pipeline.core.replay import (
 from pipeline.core.settings import ClientSettings, Isolation
 from pipeline.kafka.client import KafkaClient
 from pipeline.replay.sources import Source, TableSource, TopicSource
-from pipeline.replay.target import Target, Writer, create_topic, last_records, look_at, retention_ms
+from pipeline.replay.target import Target, Writer, check_ends, create_topic, last_records, look_at, retention_ms
 from pipeline.tables.running import wall_ms
 from pipeline.tables.warehouse import TableFormat, Warehouse
 
@@ -46,7 +46,9 @@ def run_replay(job: ReplayJob, say: Callable[[str], None]) -> int:
         resumption = Resumption(done, last_records(job.bootstrap_servers, target, state.starts))
         if sum(done.values()):
             say(f"{job.target} has {sum(done.values()):,} records of this replay already: going on behind them")
-        written = _write_all(job, source, state, target, resumption, say)
+        writer = Writer(job.bootstrap_servers, job.target, dict(target.ends))
+        written = _write_all(job, source, state, writer, resumption, say)
+        check_ends(client, target, writer.ends)
     Path(job.state_path).unlink(missing_ok=True)
     return written
 
@@ -100,12 +102,11 @@ def _write_all(
     job: ReplayJob,
     source: Source,
     state: ReplayState,
-    target: Target,
+    writer: Writer,
     resumption: Resumption,
     say: Callable[[str], None],
 ) -> int:
-    choose = _partition_of(job, len(target.ends))
-    writer = Writer(job.bootstrap_servers, job.target)
+    choose = _partition_of(job, len(writer.ends))
     pace = Pace(job.rate, time.monotonic_ns() // 1_000_000)
     told = time.monotonic()
     for record in in_order(source.records(state.source_starts, state.ends)):

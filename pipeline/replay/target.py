@@ -56,6 +56,32 @@ def look_at(client: KafkaClient, bootstrap_servers: str, topic: str) -> Target:
         time.sleep(_POLL_SECONDS)
 
 
+def disturbed(topic: str, partition: int, expected: int, found: int) -> str:
+    """Why a replay can't be trusted whose records are not alone."""
+    return (
+        f"partition {partition} of {topic} is at offset {found}, where this replay alone would have brought it to "
+        f"{expected}: someone else writes to it, or what an earlier run wrote last came after that had ended; delete "
+        "both the target and the state, and let nobody else write"
+    )
+
+
+def check_ends(client: KafkaClient, target: Target, expected: Mapping[int, int]) -> None:
+    """Look at the target once more: it has the replay's records and nothing else. Raises ReplayError."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while True:
+        found = client.extents(client.topics([target.topic])).get(target.topic)
+        if found is None or found.topic_id != target.topic_id:
+            raise ReplayError(f"{target.topic} was deleted while it was written to: delete the state to begin anew")
+        # At a failover what was acknowledged may be hidden for a moment; it never comes too early.
+        behind = any(found.latest[partition] < end for partition, end in expected.items())
+        if not behind or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    for partition, end in sorted(expected.items()):
+        if found.latest[partition] != end:
+            raise ReplayError(disturbed(target.topic, partition, end, found.latest[partition]))
+
+
 def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
     """After which time the topic deletes records; None where it never does, or does not tell."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
@@ -114,10 +140,12 @@ def _record(message: Any) -> SourceRecord:
 
 @dataclass(slots=True)
 class Writer:
-    """An idempotent producer of whole records. The first failure ends all: what follows would be out of order."""
+    """An idempotent producer of whole records, alone with its topic. The first failure ends all: else the order is lost."""
 
     bootstrap_servers: str
     topic: str
+    ends: dict[int, int]
+    """By partition the offset that the next record has to get: another one is someone else's doing."""
     _failures: list[str] = field(default_factory=list)
     _producer: Any = None
 
@@ -191,6 +219,15 @@ class Writer:
             self._failures.append(
                 f"topic {self.topic} gives records timestamps of its own: set CreateTime for a replay"
             )
+        else:
+            self._count(message.partition(), message.offset())
+
+    def _count(self, partition: int, offset: int) -> None:
+        expected = self.ends[partition]
+        # None is known of a batch that the broker had already when it was sent again.
+        if offset >= 0 and offset != expected:
+            self._failures.append(disturbed(self.topic, partition, expected, offset))
+        self.ends[partition] = expected + 1
 
     def _raise_first(self) -> None:
         if self._failures:

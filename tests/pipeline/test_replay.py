@@ -164,7 +164,7 @@ def test_a_replay_that_was_killed_goes_on(
         run_replay(job, said.append)
 
 
-def dying(after: int) -> Callable[[str, str], Writer]:
+def dying(after: int) -> Callable[[str, str, dict[int, int]], Writer]:
     """A writer that dies in the middle, with what it wrote acknowledged."""
 
     class Dying(Writer):
@@ -193,6 +193,49 @@ def test_a_target_that_someone_else_wrote_to(cluster: RunningCluster, monkeypatc
     producer.flush(60)
     with pytest.raises(ReplayError, match="someone else wrote to it, or the source changed"):
         run_replay(job, lambda _: None)
+
+
+def interrupting(bootstrap: str, after: int) -> type[Writer]:
+    """A writer beside which someone else writes one record, before the replay's `after`-th or behind its last."""
+
+    class Interrupted(Writer):
+        count = 0
+
+        def _interrupt(self) -> None:
+            self._producer.flush(60)
+            other = Producer({"bootstrap.servers": bootstrap})
+            other.produce(self.topic, b"foreign", partition=1)
+            assert other.flush(60) == 0
+
+        def write(self, partition: int, record: Any) -> None:
+            self.count += 1
+            if self.count == after:
+                self._interrupt()
+            super().write(partition, record)
+
+        def finish(self) -> None:
+            super().finish()
+            if self.count < after:
+                self._interrupt()
+
+    return Interrupted
+
+
+@pytest.mark.parametrize("after", [40, 1000])
+def test_someone_who_writes_to_the_target_meanwhile_is_noticed(
+    cluster: RunningCluster, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or what an earlier run wrote and saw not acknowledged: the target had a record too many, and nobody was told."""
+    source = f"alone-{after}"
+    make(cluster.bootstrap, source)
+    fill(cluster.bootstrap, source, 90)
+    job = ReplayJob(
+        bootstrap_servers=cluster.bootstrap, target=f"beside-{after}", source_topic=source, create=PARTITIONS
+    )
+    monkeypatch.setattr(running, "Writer", interrupting(cluster.bootstrap, after))
+    with pytest.raises(ReplayError, match=rf"partition 1 of beside-{after} is at offset \d+, .* someone else writes"):
+        run_replay(job, lambda _: None)
+    assert Path(job.state_path).exists()
 
 
 def cut_short(job: ReplayJob, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
