@@ -186,7 +186,14 @@ class MessageValues:
             message.ParseFromString(payload)
         except DecodeError as error:
             raise MisfitError(f"not Protobuf by its schema: {error!s:.120}") from None
-        return Decoded(fields_of(message), self.columns)
+        try:
+            fields = fields_of(message)
+        except MisfitError:
+            raise
+        except (ValueError, OverflowError, RecursionError) as error:
+            # Protobuf parses more than Python, JSON and calendars have: a map's key that is no UTF-8, say.
+            raise MisfitError(f"a Protobuf value that can't be read: {type(error).__name__} {error!s:.120}") from None
+        return Decoded(fields, self.columns)
 
 
 class ProtobufDecoder:
@@ -286,12 +293,14 @@ def _single(each: Any, content: Any) -> object:
         return str(content) if known is None else known.name
     if each.cpp_type == FieldDescriptor.CPPTYPE_UINT64:
         return decimal.Decimal(content)
+    if each.type == FieldDescriptor.TYPE_STRING and isinstance(content, bytes):
+        raise MisfitError(f"field {each.name} is text that is not UTF-8")  # proto2 takes it, and gives its bytes
     if each.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
         return content
     name = each.message_type.full_name
     if name == _TIMESTAMP:
-        since = datetime.timedelta(seconds=content.seconds, microseconds=content.nanos // 1000)
         try:
+            since = datetime.timedelta(seconds=content.seconds, microseconds=content.nanos // 1000)
             return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + since
         except OverflowError:
             raise MisfitError(f"field {each.name} is a time that no calendar has") from None
@@ -305,5 +314,5 @@ def _single(each: Any, content: Any) -> object:
 def _json_like(name: str, content: Message) -> str:
     try:
         return json_format.MessageToJson(content, indent=None, ensure_ascii=False)
-    except json_format.SerializeToJsonError as error:
+    except (json_format.SerializeToJsonError, ValueError) as error:
         raise MisfitError(f"field {name} is nothing that JSON has: {error!s:.80}") from None

@@ -16,9 +16,11 @@ pytest.importorskip("fastavro", reason="needs the pipeline's environment (make p
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 
 import fastavro
+from google.protobuf import message_factory
 
 from pipeline.core.rows import MisfitError
 from pipeline.schemas.avro import AvroSchema, AvroSchemaError
+from pipeline.schemas.protobuf import ProtobufSchema
 from tests.pipeline.tables_world import FakeCluster, World
 
 NODE = {
@@ -108,3 +110,61 @@ def test_an_avro_schema_of_records_inside_of_records_without_end(depth: int) -> 
     references = [(str(record["name"]), json.dumps(record)) for record in chain]
     with pytest.raises(AvroSchemaError, match="types inside of types, too deep to be read"):
         AvroSchema.parse(references[-1][1], tuple(references[:-1]))
+
+
+PROTO3 = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/struct.proto";
+message M {
+  google.protobuf.Timestamp at = 1;
+  google.protobuf.Struct open = 2;
+  google.protobuf.Value any = 3;
+  map<string, google.protobuf.Value> by_name = 4;
+}
+"""
+PROTO2 = """
+syntax = "proto2";
+message M {
+  map<string, int32> by_name = 1;
+  optional string text = 2;
+  repeated string texts = 3;
+  map<int32, string> by_number = 4;
+  optional bytes raw = 5;
+}
+"""
+
+
+def test_protobuf_values_that_no_calendar_and_no_json_has_are_dead_letters(tmp_path: Path) -> None:
+    """Microseconds where Timestamp has seconds, numbers that JSON lacks: each ended the job."""
+    path = tmp_path / "m.proto"
+    path.write_text(PROTO3)
+    new: Any = message_factory.GetMessageClass(ProtobufSchema.parse(PROTO3, ()).message_at((0,)))
+    good, at, infinite, not_a_number, in_a_map = new(), new(), new(), new(), new()
+    good.open["x"] = 1
+    at.at.seconds = 1_795_000_000 * 10**6
+    infinite.any.number_value = float("inf")
+    not_a_number.open["x"] = float("nan")
+    in_a_map.by_name["k"].number_value = float("-inf")
+    messages = (good, at, infinite, not_a_number, in_a_map)
+    cluster = FakeCluster()
+    cluster.produce("events", 0, *((b"k", message.SerializeToString()) for message in messages))
+    world = World(tmp_path / "lake", cluster, {"into": "parquet", "value": "protobuf", "schema_file": str(path)})
+    world.run()
+    assert [(row["_offset"], row["open"]) for row in world.rows("events")] == [(0, '{"x": 1.0}')]
+    reasons = {row["offset"]: row["reason"] for row in world.rows("events__dead_letters")}
+    assert reasons.pop(1) == "field at is a time that no calendar has"
+    assert sorted(reasons) == [2, 3, 4]
+    assert all("is nothing that JSON has" in reason for reason in reasons.values())
+
+
+@pytest.mark.parametrize(
+    "payload", [b"\x0a\x05\x0a\x01\xff\x10\x01", b"\x12\x01\xff", b"\x1a\x01\xff", b"\x22\x05\x08\x01\x12\x01\xff"]
+)
+def test_text_of_proto2_that_is_not_utf8_is_a_dead_letter(payload: bytes) -> None:
+    """As a map's key it ended the job; elsewhere its base64 was stored for it."""
+    values = ProtobufSchema.parse(PROTO2, ()).values_at((0,))
+    fields: Any = values.decode(b"\x2a\x01\xff\x12\x01a").value
+    assert (fields["raw"], fields["text"]) == (b"\xff", "a")
+    with pytest.raises(MisfitError, match=r"not UTF-8|UnicodeDecodeError"):
+        values.decode(payload)
