@@ -56,7 +56,8 @@ class JsonDecoder:
         return Decoded(parsed_json(without_prefix(value)), None)
 
 
-_LONG_INTEGER = re.compile(rb"[0-9]{20}")
+# All whole numbers of over 64 bits have so many digits, those below zero with their sign.
+_LONG_INTEGER = re.compile(rb"[0-9]{20}|-[0-9]{19}")
 
 
 def parsed_json(text: bytes) -> object:

@@ -62,10 +62,10 @@ def test_times_that_are_of_no_year_in_utc(table_format: str, tmp_path: Path) -> 
 
 
 def test_whole_numbers_of_over_64_bits_keep_their_digits(table_format: str, tmp_path: Path) -> None:
-    long = 123456789012345678901234567890
-    values = [b'{"a": %d, "text": {"x": %d}}' % (long, long), b'{"a": "9"}']
+    numbers = [123456789012345678901234567890, 2**64, -(2**63) - 1, -(10**19) + 1]
+    values = [b'{"a": %d, "text": {"x": %d}}' % (number, number) for number in numbers]
     rows, _ = outcome(tmp_path, table_format, values, columns={"text": "string"})
-    assert rows == {0: {"a": str(long), "text": f'{{"x":{long}}}'}, 1: {"a": "9"}}
+    assert rows == {offset: {"a": str(number), "text": f'{{"x":{number}}}'} for offset, number in enumerate(numbers)}
 
 
 def test_values_inside_of_values(table_format: str, tmp_path: Path) -> None:
