@@ -327,7 +327,7 @@ def _fit_of_kind(kind: Kind, path: str) -> Fit:
         case Kind.LONG:
             return _checked(path, "a whole number of 64 bits", _long)
         case Kind.DOUBLE:
-            return _checked(path, "a number", _double)
+            return _checked(path, "a number that a double has exactly", _double)
         case Kind.BOOLEAN:
             return _checked(path, "a boolean", _boolean)
         case Kind.BINARY:
@@ -359,9 +359,11 @@ def _long(value: object) -> object:
 
 
 def _double(value: object) -> object:
-    if type(value) is float or type(value) is int:
+    if type(value) is float:
+        return value
+    if type(value) is int and int(float(value)) == value:
         return float(value)
-    raise ValueError
+    raise ValueError  # a whole number that would be another one, too
 
 
 def _boolean(value: object) -> object:

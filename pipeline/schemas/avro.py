@@ -154,6 +154,11 @@ def _read_fixed_uuid(value: bytes, *_: Any) -> uuid.UUID:
 fastavro.read.LOGICAL_READERS["fixed-uuid"] = _read_fixed_uuid
 
 
+def _of_either(one: ColumnType, other: ColumnType) -> ColumnType:
+    """Of a union that is to hold both. Not all of its long numbers are doubles."""
+    return Kind.STRING if {one, other} == {Kind.LONG, Kind.DOUBLE} else merged(one, other)
+
+
 @dataclass(slots=True)
 class _Columns:
     """Walks a parsed schema; `open_names` are the records that it is inside of."""
@@ -166,7 +171,7 @@ class _Columns:
         if isinstance(schema, list):
             column_type: ColumnType = Kind.UNKNOWN
             for branch in schema:
-                column_type = merged(column_type, self.of(branch))
+                column_type = _of_either(column_type, self.of(branch))
             return column_type
         if isinstance(schema, str):
             return _PRIMITIVES[schema] if schema in _PRIMITIVES else self.of(self.named[schema])

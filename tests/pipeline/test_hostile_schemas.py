@@ -18,7 +18,8 @@ pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make 
 import fastavro
 from google.protobuf import message_factory
 
-from pipeline.core.rows import MisfitError
+from pipeline.core.columns import Kind, ListOf
+from pipeline.core.rows import MisfitError, RowMaker
 from pipeline.schemas.avro import AvroSchema, AvroSchemaError
 from pipeline.schemas.protobuf import ProtobufSchema
 from tests.pipeline.tables_world import FakeCluster, World
@@ -101,6 +102,17 @@ def test_avro_inside_of_itself_is_read_as_all_other_avro_is() -> None:
 def test_a_whole_number_without_end_in_avro_inside_of_itself() -> None:
     with pytest.raises(MisfitError, match="a whole number of over 10 bytes"):
         AvroSchema.parse(json.dumps(NODE)).decode(b"\xff" * 100 + b"\x00\x00")
+
+
+def test_avro_unions_of_whole_numbers_and_doubles_are_text_with_all_digits() -> None:
+    """As doubles the whole numbers over 2^53 were other ones."""
+    schema = avro(["long", "double"], ["null", "float", "int"], {"type": "array", "items": ["double", "long"]})
+    assert [column.type for column in schema.columns.columns] == [Kind.STRING, Kind.STRING, ListOf(Kind.STRING)]
+    maker = RowMaker(schema.columns)
+    row = maker.row({"f0": 2**53 + 1, "f1": 0.5, "f2": [1.5, 2**60 + 1]})
+    assert row == {"f0": str(2**53 + 1), "f1": "0.5", "f2": ["1.5", str(2**60 + 1)]}
+    same = avro(["null", "int", "long"], ["float", "double"]).columns.columns
+    assert [column.type for column in same] == [Kind.LONG, Kind.DOUBLE]
 
 
 @pytest.mark.parametrize("depth", [400, 3000])

@@ -57,6 +57,7 @@ def test_growth_inside_of_lists_maps_and_structs_lands_where_it_was_met() -> Non
     [
         (Kind.LONG, 10.0, 10),
         (Kind.DOUBLE, 10, 10.0),
+        (Kind.DOUBLE, -(2**60), -float(2**60)),
         (Kind.STRING, {"a": [1]}, '{"a":[1]}'),
         (Kind.STRING, 2**70, str(2**70)),
         (Kind.BINARY, "aGk=", b"hi"),
@@ -77,6 +78,9 @@ def test_what_fits(column_type: Any, value: object, row: object) -> None:
         (Kind.LONG, 10.5, r"field c is a number \(10.5\), its column wants a whole number of 64 bits"),
         (Kind.LONG, 2**63, "wants a whole number of 64 bits"),
         (Kind.LONG, True, r"field c is a boolean \(true\)"),
+        (Kind.DOUBLE, 2**53 + 1, r"\(9007199254740993\), its column wants a number that a double has exactly"),
+        (Kind.DOUBLE, 10**400, "wants a number that a double has exactly"),
+        (ListOf(Kind.DOUBLE), [1.5, 2**53 + 1], r"field c.\[\] is a number"),
         (Kind.DOUBLE, "1", r"field c is a text \(1\), its column wants a number"),
         (Kind.TIMESTAMP, "yesterday", "wants a time"),
         (DecimalOf(4, 2), "123.45", r"wants a decimal\(4,2\)"),
