@@ -50,7 +50,6 @@ class WriteOptions:
     """`topic` is None where each row names its own; `producer` is librdkafka's configuration."""
 
     topic: str | None
-    include_headers: bool
     producer: Mapping[str, str]
 
 
@@ -75,6 +74,7 @@ _READ: Final = (
     "group.id",
 )
 _WRITE: Final = ("topic", "includeHeaders")
+"""Headers are written where rows have them: the second one says nothing here, as in the JVM connector."""
 _CLIENT: Final = (
     "kafka.bootstrap.servers",
     "kafka.client.id",
@@ -211,7 +211,6 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
             producer[setting] = str(value)
     return WriteOptions(
         given.text("topic"),
-        given.flag("includeHeaders", False),
         {**producer, "bootstrap.servers": bootstrap, "enable.idempotence": "true"},
     )
 

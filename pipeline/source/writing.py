@@ -15,12 +15,13 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import Producer
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, StructType
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from pipeline.core.errors import RequestRefused, WrongOption
 from pipeline.core.options import WriteOptions
 
 _TEXT_OR_BYTES: Final = (StringType, BinaryType)
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
 _POLL_SECONDS: Final = 0.1
 
 
@@ -32,7 +33,8 @@ class Written(WriterCommitMessage):
 
 
 class _RowWriter:
-    """The columns are the JVM connector's: `value`, and optionally `key`, `topic`, `partition` and `headers`."""
+    """The columns are the JVM connector's: `value`, and optionally `key`, `topic`, `partition` and `headers`. All that
+    are there are written, headers too, whether or not `includeHeaders` is set."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -95,10 +97,11 @@ def check_schema(options: WriteOptions, schema: StructType) -> None:
         ("value", _TEXT_OR_BYTES),
         ("topic", (StringType,)),
         ("partition", (IntegerType,)),
-        ("headers", (ArrayType,)),
     ):
         if name in types and not isinstance(types[name], allowed):
             raise WrongOption(f"column '{name}' is of type {types[name].simpleString()}, and can't be written")
+    if "headers" in types and types["headers"].simpleString() != _HEADERS:
+        raise WrongOption(f"column 'headers' is of type {types['headers'].simpleString()}, and has to be of {_HEADERS}")
 
 
 def _rows(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
@@ -109,10 +112,17 @@ def _rows(batch: pa.RecordBatch, options: WriteOptions) -> Iterator[tuple[Any, A
         return batch.column(name).to_pylist() if name in batch.schema.names else nothing
 
     topics = [options.topic] * batch.num_rows if options.topic is not None else column("topic")
-    headers = nothing
-    if options.include_headers and "headers" in batch.schema.names:
-        headers = [each and [(one["key"], one["value"]) for one in each] for each in column("headers")]
+    headers = map(_headers, column("headers"))
     return zip(topics, column("partition"), column("key"), column("value"), headers, strict=True)
+
+
+def _headers(of_row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]] | None:
+    """Raises RequestRefused for one that no record can have."""
+    if of_row is None:
+        return None
+    if any(each is None or each["key"] is None for each in of_row):
+        raise RequestRefused("a row with a header whose key is null: a record's headers all have a name")
+    return [(each["key"], each["value"]) for each in of_row]
 
 
 def _raise_first(failures: list[str]) -> None:

@@ -231,6 +231,41 @@ def test_keys_go_where_producers_in_java_put_them(spark: SparkSession, topics: T
     assert found == {key: (murmur2(key) & 0x7FFFFFFF) % 5 for key in (b"key-%d" % number for number in range(40))}
 
 
+def test_headers_are_written_where_rows_have_them(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+    """As Spark's own writer does, without `includeHeaders`: a copied topic would lose them in silence."""
+    topics.create("headed")
+    topics.create("copied")
+    headers = [("trace", b"1"), ("trace", b"2"), ("empty", b""), ("none", None)]
+    frame = spark.createDataFrame(
+        [(0, "a", headers), (1, "b", None), (2, "c", [])],
+        "number int, value string, headers array<struct<key: string, value: binary>>",
+    )
+    written = frame.coalesce(1).orderBy("number").write.format("barnabas").option("topic", "headed").mode("append")
+    written.option("kafka.bootstrap.servers", topics.bootstrap).save()
+    query = (
+        spark.readStream.format("barnabas")
+        .option("kafka.bootstrap.servers", topics.bootstrap)
+        .option("subscribe", "headed")
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .load()
+        .select("value", "headers")
+        .writeStream.format("barnabas")
+        .option("kafka.bootstrap.servers", topics.bootstrap)
+        .option("topic", "copied")
+        .option("checkpointLocation", str(tmp_path / "copy"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(180)
+    for topic in ("headed", "copied"):
+        rows = stream(
+            spark, topics, tmp_path / topic, subscribe=topic, startingOffsets="earliest", includeHeaders="true"
+        )
+        found = [(bytes(row.value), row.headers and [tuple(each) for each in row.headers]) for row in rows]
+        assert found == [(b"a", headers), (b"b", None), (b"c", None)]
+
+
 def test_overwriting_a_topic_is_refused(spark: SparkSession, topics: Topics) -> None:
     topics.create("kept")
     frame = spark.createDataFrame([("1",)], "value string")
