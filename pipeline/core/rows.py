@@ -5,6 +5,7 @@ import datetime
 import decimal
 import enum
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -82,15 +83,23 @@ def _inferred_struct(value: dict[str, object], depth: int) -> Struct:
 
 
 def text_of(value: object) -> str:
-    """A value as a text column keeps it: text as it is, JSON's other values as JSON writes them, bytes in base64."""
+    """A value as a text column keeps it: text as it is, JSON's other values as JSON writes them, bytes in base64.
+
+    MisfitError: NaN or an infinity inside of it, or it is too deep to be written.
+    """
     match value:
         case str():
             return value
+        case float() if not math.isfinite(value):
+            return json.dumps(value)  # NaN, Infinity, -Infinity
         case None | bool() | int() | float() | dict() | list():
             try:
-                return orjson.dumps(value, default=text_of, option=orjson.OPT_NON_STR_KEYS).decode()
+                text = orjson.dumps(value, default=text_of, option=orjson.OPT_NON_STR_KEYS)
             except orjson.JSONEncodeError:
                 return _long_text_of(value)
+            if b"null" in text and not _is_finite(value):  # which is what orjson writes then
+                raise MisfitError("a value that is to be JSON text has NaN or an infinity in it, which JSON lacks")
+            return text.decode()
         case bytes():
             return base64.b64encode(value).decode()
         case datetime.datetime():
@@ -99,10 +108,22 @@ def text_of(value: object) -> str:
             return str(value)
 
 
+def _is_finite(value: object) -> bool:
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(map(_is_finite, value.values()))
+        case list():
+            return all(map(_is_finite, value))
+        case _:
+            return True
+
+
 def _long_text_of(value: object) -> str:
     """What orjson does not write: a number of more than 64 bits, or values inside of values, over 250 deep."""
     try:
-        return json.dumps(value, default=text_of, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(value, default=text_of, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (RecursionError, TypeError, ValueError) as error:
         raise MisfitError(f"a value can't be written as text: {type(error).__name__} {error!s:.80}") from None
 
