@@ -9,7 +9,6 @@ from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from pipeline.core.errors import TopicMissing
 from pipeline.core.losses import Loss
@@ -19,9 +18,11 @@ from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, without_t
 from pipeline.kafka.client import EARLIEST, LATEST, KafkaClient
 from pipeline.kafka.reading import read_range
 from pipeline.tables.contract import Table
-from pipeline.tables.locations import filesystem_and_path
+from pipeline.tables.record_columns import record_schema
+from pipeline.tables.rows_of_files import as_schema, read_rows
 
-_NEEDED = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_NEEDED = record_schema("", with_value=True)
+_PLACES = pa.schema([_NEEDED.field(name) for name in ("topic", "partition", "offset")])
 
 
 class Source(Protocol):
@@ -61,7 +62,7 @@ class TableSource:
     def open(cls, table: Table, job: ReplayJob) -> TableSource:
         names = table.arrow_schema().names
         prefix = "_" if "_offset" in names else ""
-        lacking = [name for name in _NEEDED if prefix + name not in names]
+        lacking = [name for name in _NEEDED.names if prefix + name not in names]
         if lacking:
             raise ReplayError(
                 f"table {table.name} has no column {prefix}{lacking[0]}: a replay needs records whole, as a raw table "
@@ -89,7 +90,7 @@ class TableSource:
         topics: set[str] = set()
         found: dict[int, list[_FileExtent]] = {}
         for file in self.table.files():
-            rows = self._read(file.uri, ("topic", "partition", "offset"))
+            rows = self._read(file.uri, _PLACES)
             topics.update(pc.unique(rows["topic"]).to_pylist())
             bounds = self._of_topic(rows).group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
             for each in bounds.to_pylist():
@@ -97,17 +98,26 @@ class TableSource:
                 found.setdefault(each["partition"], []).append(extent)
         if len(topics) > 1 and not self.job.source_topic:
             raise ReplayError(f"the table has records of {', '.join(sorted(topics))}: say which with --source-topic")
+        for topic in topics if not self.job.source_topic else {self.job.source_topic}:
+            self._check_not_made_anew(topic)
         self._extents = {partition: sorted(files, key=lambda each: each.first) for partition, files in found.items()}
+
+    def _check_not_made_anew(self, topic: str) -> None:
+        """Rows don't name their topic's id: those of two would be mixed wherever their offsets don't collide."""
+        if self.table.was_made_anew(topic) and self.job.since_ms is None and self.job.until_ms is None:
+            raise ReplayError(
+                f"table {self.table.name} has records of two topics {topic}, since it was deleted and made again: have "
+                "--since or --until take those of one of them"
+            )
 
     def _of_topic(self, rows: pa.Table) -> pa.Table:
         wanted = self.job.source_topic
         return rows.filter(pc.equal(rows["topic"], wanted)) if wanted else rows
 
-    def _read(self, uri: str, names: tuple[str, ...]) -> pa.Table:
-        filesystem, path = filesystem_and_path(uri)
-        with filesystem.open_input_file(path) as file:
-            rows = pq.ParquetFile(file).read(columns=[self._prefix + name for name in names])
-        return rows.select([self._prefix + name for name in names]).rename_columns(list(names))
+    def _read(self, uri: str, schema: pa.Schema) -> pa.Table:
+        rows = read_rows(uri, [self._prefix + name for name in schema.names])
+        # In the types of every file: Delta's merges write views, of which Arrow can't take rows.
+        return as_schema(rows.rename_columns([name.removeprefix(self._prefix) for name in rows.column_names]), schema)
 
     def _records_of(self, partition: int, end: int) -> Iterator[SourceRecord]:
         """Files whose offsets lie between each other's (an upsert table's may) are read together, and sorted."""
@@ -127,7 +137,7 @@ class TableSource:
         for extent in group:
             rows = self._of_topic(self._read(extent.uri, _NEEDED))
             parts.append(rows.filter(pc.and_(pc.equal(rows["partition"], partition), pc.less(rows["offset"], end))))
-        ordered = pa.concat_tables(parts, promote_options="permissive").sort_by([("offset", "ascending")])
+        ordered = pa.concat_tables(parts).sort_by([("offset", "ascending")])
         before = None
         for record in _in_time(ordered, self.job):
             if record.offset == before:

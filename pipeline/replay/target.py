@@ -140,7 +140,7 @@ def _record(message: Any) -> SourceRecord:
 
 @dataclass(slots=True)
 class Writer:
-    """An idempotent producer of whole records, alone with its topic. The first failure ends all: else the order is lost."""
+    """An idempotent producer of whole records, alone with its topic. The first failure ends all."""
 
     bootstrap_servers: str
     topic: str

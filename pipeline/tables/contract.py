@@ -103,6 +103,11 @@ class Owner:
     run: str
 
 
+def made_anew(before: Positions, after: Positions) -> list[str]:
+    """The topics of progress `after` that were others, by their ids, in the progress `before`."""
+    return sorted(topic for topic in after if topic in before and before[topic].topic_id != after[topic].topic_id)
+
+
 class Table(Protocol):
     """A table of one format, as of when it was last read (`refresh`)."""
 
@@ -130,6 +135,9 @@ class Table(Protocol):
 
         A topic under another id than the wanted one was made anew since: its positions are the earlier topic's.
         """
+
+    def was_made_anew(self, topic: str) -> bool:
+        """Whether rows of an earlier topic of that name came before: marked for good with the first progress after."""
 
     def owner(self) -> Owner: ...
 

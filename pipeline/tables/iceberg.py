@@ -45,6 +45,7 @@ from pipeline.tables.contract import (
     WriteTarget,
     WrittenFile,
     kind_of,
+    made_anew,
 )
 from pipeline.tables.orphans import delete_orphans
 from pipeline.tables.upserts import upsert_by_copying
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 _PARTITIONING = "barnabas.partitioning"
 _KIND = "barnabas.kind"
+_MADE_ANEW = "barnabas.made-anew."
 _SUFFIXES = (".parquet", ".avro", ".metadata.json", ".puffin", ".stats")  # what can be an orphan
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
@@ -138,6 +140,9 @@ class IcebergTable:
         text = self._table.properties.get(self._property("progress"))
         return {} if text is None else from_dict(json.loads(text))
 
+    def was_made_anew(self, topic: str) -> bool:
+        return _MADE_ANEW + topic in self._table.properties
+
     def owner(self) -> Owner:
         text = self._table.properties.get(self._property("owner"))
         if text is None:
@@ -158,7 +163,8 @@ class IcebergTable:
     def commit(self, change: Change) -> None:
         transaction = self._table.transaction()
         if change.progress is not None:
-            transaction.set_properties({self._property("progress"): json.dumps(to_dict(change.progress))})
+            anew = {_MADE_ANEW + topic: "true" for topic in made_anew(self.progress({}), change.progress)}
+            transaction.set_properties({self._property("progress"): json.dumps(to_dict(change.progress)), **anew})
         notes = {f"barnabas.{name}": value for name, value in change.notes.items()}
         update = transaction.update_snapshot(snapshot_properties=notes)
         with update.overwrite() if change.removed else update.fast_append() as snapshot:

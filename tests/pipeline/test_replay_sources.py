@@ -14,11 +14,14 @@ pytest.importorskip("deltalake", reason="needs the pipeline's environment (make 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.core.positions import TopicPartition
 from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, replay_job
 from pipeline.core.settings import Isolation
 from pipeline.kafka.client import KafkaClient
 from pipeline.replay.running import run_replay
 from pipeline.replay.sources import TableSource, TopicSource
+from pipeline.tables.maintaining import maintain_table
+from tests.pipeline.tables_world import FakeCluster, World, timestamp_of
 
 SCHEMA = pa.schema(
     [
@@ -31,6 +34,10 @@ SCHEMA = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
+
+
+def not_made_anew(topic: str) -> bool:
+    return topic == ""
 
 
 def replayed(path: Path, files: list[list[tuple[int, int | None]]], **options: Any) -> list[SourceRecord]:
@@ -47,7 +54,9 @@ def replayed(path: Path, files: list[list[tuple[int, int | None]]], **options: A
         }
         pq.write_table(pa.table(columns, schema=SCHEMA), path / f"{number}.parquet")
     found = [SimpleNamespace(uri=f"file://{each}") for each in sorted(path.glob("*.parquet"))]
-    table: Any = SimpleNamespace(name="orders", files=lambda: found, arrow_schema=lambda: SCHEMA)
+    table: Any = SimpleNamespace(
+        name="orders", files=lambda: found, arrow_schema=lambda: SCHEMA, was_made_anew=not_made_anew
+    )
     source = TableSource.open(table, ReplayJob(target="copy", table="orders", **options))
     return list(source.records(source.starts(), source.ends())[0])
 
@@ -69,6 +78,46 @@ def test_rows_of_a_topic_and_of_its_successor_are_refused(tmp_path: Path) -> Non
 def test_a_time_range_takes_one_of_two_topics(tmp_path: Path) -> None:
     files: list[list[tuple[int, int | None]]] = [[(0, 100), (1, 101)], [(0, 200), (1, 201)]]
     assert [each.timestamp_ms for each in replayed(tmp_path, files, since_ms=200)] == [200, 201]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+@pytest.mark.parametrize("table_format", ["iceberg", "delta", "parquet"])
+def test_a_table_of_two_topics_of_a_name_is_replayed_by_a_time_range_alone(
+    table_format: str, mode: str, tmp_path: Path
+) -> None:
+    """Their records were put between each other where no offset was in both; the mark outlives all upkeep."""
+    cluster = FakeCluster()
+    cluster.produce("orders", 0, (b"a", b"old"), (b"b", b"old"), (b"c", b"old"))
+    world = World(tmp_path, cluster, {"into": table_format, "mode": mode, "recreated": "append"})
+    world.run()
+    job = replay_job({"target": "copy", "table": "orders"})
+    assert [each.key for each in whole_table(world, job)] == [b"a", b"b", b"c"]
+    cluster.logs.clear()
+    cluster.produce("orders", 0, *([(b"d", b"new")] * 4))
+    cluster.earliest[TopicPartition("orders", 0)] = 3
+    cluster.earliest_hour = 1000
+    cluster.group.clear()
+    cluster.topic_ids["orders"] = "id-of-the-next"
+    world.run()
+    world.run()
+    hour_ms = 3_600_000
+    for _ in range(2):
+        world.wall_ms += 90 * 24 * hour_ms
+        table = world.warehouse.open("orders", "maintain")
+        assert table is not None
+        maintain_table(table, world.now_ms, 1_000_000, 24 * hour_ms, 24 * hour_ms)
+        with pytest.raises(ReplayError, match=r"has records of two topics orders, .*: have --since or --until take"):
+            whole_table(world, job)
+    until_ms = round(timestamp_of(500).timestamp() * 1000)
+    old = replay_job({"target": "copy", "table": "orders", "until_ms": until_ms})
+    assert [each.value for each in whole_table(world, old)] == [b"old"] * 3
+
+
+def whole_table(world: World, job: ReplayJob) -> list[SourceRecord]:
+    table = world.warehouse.open(job.table, "replay")
+    assert table is not None
+    source = TableSource.open(table, job)
+    return [record for part in source.records(source.starts(), source.ends()).values() for record in part]
 
 
 @pytest.mark.parametrize(
