@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from pipeline.core.admission import WAIT_MS_MAX, Limits
 from pipeline.core.errors import WrongOption
 from pipeline.core.losses import OnDataLoss
-from pipeline.core.settings import ClientSettings, Isolation
+from pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings, Isolation
 from pipeline.core.subscription import End, Place, Subscription, parse_places, parse_subscription, parse_times
 
 _T = TypeVar("_T")
@@ -200,7 +200,8 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     given = Given(options)
     bootstrap = _bootstrap_text(given)
     # A key's partition is the one that producers in Java, and the JVM connector, choose: librdkafka's own is another.
-    producer = {"partitioner": "murmur2_random"}
+    # What librdkafka would print goes into the error (see `pipeline.kafka.deliveries`).
+    producer = {"partitioner": "murmur2_random", "log_level": PRODUCER_LOG_LEVEL}
     for name, value in options.items():
         setting = name.lower().removeprefix("kafka.")
         if setting == name.lower():

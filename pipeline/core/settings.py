@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
+
+PRODUCER_LOG_LEVEL: Final = "2"
+"""Of librdkafka, by syslog: it prints what is critical, and nothing below it."""
 
 
 class Isolation(IntEnum):

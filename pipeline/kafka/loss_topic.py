@@ -9,28 +9,25 @@ from confluent_kafka import Producer
 
 from pipeline.core.errors import RequestRefused
 from pipeline.core.losses import Loss
-from pipeline.core.settings import ClientSettings
+from pipeline.core.settings import PRODUCER_LOG_LEVEL, ClientSettings
+from pipeline.kafka.deliveries import Deliveries
 
 
 def write_losses(settings: ClientSettings, topic: str, losses: Iterable[Loss]) -> None:
     """Returns when all are acknowledged. A loss that is noticed twice is written twice, with the same key."""
-    failures: list[str] = []
-
-    def delivered(error: object, _: object) -> None:
-        if error is not None:
-            failures.append(str(error))
-
+    deliveries = Deliveries()
     producer = Producer(
         {
             "bootstrap.servers": settings.bootstrap_servers,
             "enable.idempotence": True,
             "message.timeout.ms": settings.api_timeout_ms,
+            "log_level": PRODUCER_LOG_LEVEL,
+            "error_cb": deliveries.met,
         }
     )
     for loss in losses:
-        producer.produce(topic, json.dumps(loss.to_dict()), loss.key, on_delivery=delivered)
+        producer.produce(topic, json.dumps(loss.to_dict()), loss.key, on_delivery=deliveries.delivered)
     unsent = producer.flush(settings.api_timeout_ms / 1000)
-    if failures or unsent:
-        raise RequestRefused(
-            f"losses can't be written to dataLossTopic {topic}: {(failures or ['no answer in time'])[0]}"
-        )
+    if deliveries.failure is not None or unsent:
+        reason = deliveries.failure or deliveries.why("no answer in time")
+        raise RequestRefused(f"losses can't be written down (dataLossTopic): {reason}")

@@ -19,6 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from pipeline.core.errors import RequestRefused, WrongOption
 from pipeline.core.options import WriteOptions
+from pipeline.kafka.deliveries import Deliveries
 
 _TEXT_OR_BYTES: Final = (StringType, BinaryType)
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
@@ -42,13 +43,8 @@ class _RowWriter:
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """In a task; returns when all that it wrote is acknowledged. Raises RequestRefused with the first failure."""
-        failures: list[str] = []
-
-        def delivered(error: object, message: Any) -> None:
-            if error is not None:
-                failures.append(f"a record for topic {message.topic()} was not written: {error}")
-
-        producer = Producer(dict(self._options.producer))
+        deliveries = Deliveries()
+        producer = Producer({**self._options.producer, "error_cb": deliveries.met})
         count = 0
         for batch in iterator:
             for topic, partition, key, value, headers in _rows(batch, self._options):
@@ -59,15 +55,17 @@ class _RowWriter:
                 arguments = {} if partition is None else {"partition": partition}
                 while True:
                     try:
-                        producer.produce(topic, value, key, headers=headers, on_delivery=delivered, **arguments)
+                        producer.produce(
+                            topic, value, key, headers=headers, on_delivery=deliveries.delivered, **arguments
+                        )
                         break
                     except BufferError:
                         producer.poll(_POLL_SECONDS)
                 count += 1
             producer.poll(0)
-            _raise_first(failures)
+            _raise_first(deliveries)
         producer.flush()
-        _raise_first(failures)
+        _raise_first(deliveries)
         return Written(count)
 
 
@@ -125,6 +123,6 @@ def _headers(of_row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | Non
     return [(each["key"], each["value"]) for each in of_row]
 
 
-def _raise_first(failures: list[str]) -> None:
-    if failures:
-        raise RequestRefused(failures[0])
+def _raise_first(deliveries: Deliveries) -> None:
+    if deliveries.failure is not None:
+        raise RequestRefused(deliveries.failure)

@@ -21,8 +21,11 @@ from pyspark.sql.types import (
 )
 
 from pipeline.core.errors import RequestRefused, WrongOption
+from pipeline.core.losses import Loss, LossReason
 from pipeline.core.options import WriteOptions, write_options
+from pipeline.core.settings import ClientSettings
 from pipeline.kafka.columns import HEADERS_TYPE
+from pipeline.kafka.loss_topic import write_losses
 from pipeline.source import writing
 from pipeline.source.writing import BatchWriter
 
@@ -109,3 +112,22 @@ def test_headers_of_another_type_are_refused_before_anything_is_written(kind: Da
 def test_columns_of_other_types_are_refused(types: dict[str, DataType], message: str) -> None:
     with pytest.raises(WrongOption, match=message):
         BatchWriter(options(), schema(**types))
+
+
+def test_a_cluster_that_is_gone_is_one_line_and_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    """librdkafka prints each attempt, and of a record that it gives up says only that it timed out."""
+    writer = BatchWriter(
+        options(**{"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.message.timeout.ms": "500"}), schema()
+    )
+    with pytest.raises(RequestRefused, match=r"for topic orders was not written: .* timed out; .* Connection refused"):
+        writer.write(iter([rows(None)]))
+    assert capfd.readouterr().err == ""
+
+
+def test_a_loss_topic_that_is_gone_is_one_line_and_nothing_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    settings = ClientSettings((("127.0.0.1", 1),), api_timeout_ms=500)
+    lost = Loss("orders", "id", 0, 1, 2, LossReason.RETENTION)
+    with pytest.raises(RequestRefused, match=r"can't be written down .*: .* Connection refused") as error:
+        write_losses(settings, "losses", [lost])
+    assert "\n" not in str(error.value)
+    assert capfd.readouterr().err == ""

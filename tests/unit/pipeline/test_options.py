@@ -147,6 +147,7 @@ def test_a_writer_is_idempotent_whatever_else_is_set() -> None:
         "bootstrap.servers": "a:1",
         "compression.type": "zstd",
         "enable.idempotence": "true",
+        "log_level": "2",
         "partitioner": "murmur2_random",
     }
     with pytest.raises(WrongOption, match="can't be set"):
@@ -155,9 +156,10 @@ def test_a_writer_is_idempotent_whatever_else_is_set() -> None:
         write_options({"kafka.bootstrap.servers": "a:1", "topics": "t"})
 
 
-def test_a_writer_may_be_given_another_partitioner() -> None:
-    options = write_options({"kafka.bootstrap.servers": "a:1", "kafka.Partitioner": "consistent_random"})
-    assert options.producer["partitioner"] == "consistent_random"
+def test_a_writer_may_be_given_another_partitioner_and_log_level() -> None:
+    given = {"kafka.Partitioner": "consistent_random", "kafka.log_level": "7"}
+    options = write_options({"kafka.bootstrap.servers": "a:1", **given})
+    assert (options.producer["partitioner"], options.producer["log_level"]) == ("consistent_random", "7")
 
 
 def test_headers_are_for_the_schema_before_anything_is_read() -> None:
