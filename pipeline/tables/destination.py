@@ -39,7 +39,7 @@ from pipeline.tables.rows_of_files import read_rows
 from pipeline.tables.tasks import TablePlan, TableReport
 from pipeline.tables.upserts import newest_changes
 from pipeline.tables.warehouse import DEAD_LETTERS, Warehouse
-from pipeline.tables.writing import discard
+from pipeline.tables.writing import discard, discard_uncommitted
 
 log = logging.getLogger(__name__)
 CLAIM_ATTEMPTS = 10
@@ -138,23 +138,35 @@ class Destination:
         if report.dead_letters:
             after = advanced(self.dead_letters.progress(end), end)
             dead = Change(tuple(report.dead_letters), (), after, notes)
-            self._commit(self.dead_letters, self.dead_owner, end, lambda: self.dead_letters.commit(dead))
+            self._commit(self.dead_letters, self.dead_owner, end, after, lambda: self.dead_letters.commit(dead))
             report.dead_letters.clear()  # committed: not to be discarded if what follows fails
         after = advanced(self.table.progress(end), end)
         if self.job.mode == "append":
             rows = Change(tuple(report.files), (), after, notes)
-            self._commit(self.table, self.owner, end, lambda: self.table.commit(rows))
+            self._commit(self.table, self.owner, end, after, lambda: self.table.commit(rows))
         else:
             changes = newest_changes(report.files)
             if changes is None:
-                self._commit(self.table, self.owner, end, lambda: self.table.commit(Change((), (), after, notes)))
+                rows = Change((), (), after, notes)
+                self._commit(self.table, self.owner, end, after, lambda: self.table.commit(rows))
             else:
-                self._commit(self.table, self.owner, end, lambda: self.table.upsert(changes, after, notes))
+                self._commit(self.table, self.owner, end, after, lambda: self.table.upsert(changes, after, notes))
             discard(report.files)
         report.files.clear()
 
-    def _commit(self, table: Table, owner: Owner, end: Positions, attempt: Callable[[], None]) -> None:
-        """Commit onto the newest head, tried again for each."""
+    def discard(self, report: TableReport) -> None:
+        """Delete a report's files, but for those that the tables, as last read, name."""
+        discard_uncommitted(self.dead_letters, report.dead_letters)
+        discard_uncommitted(self.table, report.files)
+
+    def _commit(
+        self, table: Table, owner: Owner, end: Positions, after: Positions, attempt: Callable[[], None]
+    ) -> None:
+        """Commit onto the newest head, tried again for each. `after`: the progress that the commit brings.
+
+        Where the owner is the same, nobody else brings progress: if it is `after`, the commit was made, and its answer
+        lost on the way.
+        """
         planned_from = table.progress(end)
         while True:
             try:
@@ -165,8 +177,11 @@ class Destination:
                 if table is self.table:
                     _check_owner(table, owner)
                 # Dead letters that another run has claimed are claimed again, or are its own: the next plan finds out.
-                if table.owner() != owner or table.progress(end) != planned_from:
+                reached = table.progress(end)
+                if table.owner() != owner or reached not in (planned_from, after):
                     raise ProgressMovedError from None
+                if reached != planned_from:
+                    return
                 continue
             return
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -30,6 +30,8 @@ from pyiceberg.io.pyarrow import (
     schema_to_pyarrow,
 )
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.table import Table as PyIcebergTable
+from pyiceberg.table.update import AddSnapshotUpdate, TableRequirement, TableUpdate
 from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
@@ -50,9 +52,6 @@ from pipeline.tables.contract import (
 from pipeline.tables.orphans import delete_orphans
 from pipeline.tables.upserts import upsert_by_copying
 
-if TYPE_CHECKING:
-    from pyiceberg.table import Table as PyIcebergTable
-
 _PARTITIONING = "barnabas.partitioning"
 _KIND = "barnabas.kind"
 _MADE_ANEW = "barnabas.made-anew."
@@ -62,6 +61,28 @@ _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
+
+
+class _AnsweredTable(PyIcebergTable):
+    """A commit that was made, and whose answer was lost, so that the catalog refused it when it was sent again, is one.
+
+    pyiceberg would delete the manifests of the table's newest snapshot. (It looks where it commits by itself again.)
+    """
+
+    @classmethod
+    def load(cls, catalog: Catalog, identifier: str) -> _AnsweredTable:
+        loaded = catalog.load_table(identifier)
+        place = (loaded.metadata_location, loaded.io)
+        return cls(loaded.name(), loaded.metadata, *place, loaded.catalog, loaded.config)
+
+    def _do_commit(self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...]) -> None:
+        try:
+            super()._do_commit(updates, requirements)
+        except CommitFailedException:
+            self.refresh()
+            ours = [each.snapshot.snapshot_id for each in updates if isinstance(each, AddSnapshotUpdate)]
+            if not ours or any(self.metadata.snapshot_by_id(each) is None for each in ours):
+                raise
 
 
 class IcebergTable:
@@ -75,7 +96,7 @@ class IcebergTable:
     @classmethod
     def open(cls, catalog: Catalog, identifier: str, job: str) -> IcebergTable | None:
         try:
-            table = cls(catalog.load_table(identifier), job)
+            table = cls(_AnsweredTable.load(catalog, identifier), job)
         except NoSuchTableError:
             return None
         if any(table._table.properties.get(name) != value for name, value in _PROPERTIES.items()):
@@ -108,7 +129,7 @@ class IcebergTable:
             with transaction.update_spec() as update:
                 update.add_field(source, transform, f"{source}_{partitioning.by.value}")
         transaction.commit_transaction()
-        return cls(catalog.load_table(identifier), job)
+        return cls(_AnsweredTable.load(catalog, identifier), job)
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ job that commits meanwhile goes first, always. Whatever dies here leaves orphans
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pipeline.tables.contract import (
     WrittenFile,
 )
 from pipeline.tables.rows_of_files import as_schema, read_rows
-from pipeline.tables.writing import FilesWriter, discard
+from pipeline.tables.writing import FilesWriter, discard_uncommitted
 
 log = logging.getLogger(__name__)
 ATTEMPTS = 5
@@ -104,15 +104,17 @@ def _compact(table: Table, group: list[TableFile]) -> None:
         except CommitConflictError as error:
             log.info("%s; once more", error)
             table.refresh()
+            if _has(table, written):
+                return  # it was made, and its answer was lost
             if not _has(table, group):
                 break  # what was written is of before
             continue
         return
     log.info("%s: %d files stay as they are, its job commits too often or changed them", table.name, len(group))
-    discard(written)
+    discard_uncommitted(table, written)
 
 
-def _has(table: Table, group: list[TableFile]) -> bool:
+def _has(table: Table, group: Sequence[TableFile | WrittenFile]) -> bool:
     """Whether all of them are still in the table, at the head that the next commit goes onto."""
     return {each.uri for each in group} <= {each.uri for each in table.files()}
 

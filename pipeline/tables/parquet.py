@@ -293,7 +293,11 @@ def _write_new(path: Path, content: bytes) -> None:
     unnamed = path.with_name(f".{uuid.uuid4().hex}")
     try:
         _write_synced(unnamed, content)
-        os.link(unnamed, path)
+        try:
+            os.link(unnamed, path)
+        except FileExistsError:
+            if not path.samefile(unnamed):  # NFS asks again where an answer was lost, and meets its own link
+                raise
         _sync_directory(path.parent)
     finally:
         unnamed.unlink(missing_ok=True)

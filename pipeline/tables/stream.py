@@ -186,8 +186,8 @@ class TablesRun:
         try:
             destination.commit(report, start, own, batch_id)
         except (ProgressMovedError, SupersededError) as error:
-            # Known not to be committed. After any other error they might be: then they stay, at worst as orphans.
-            discard([*report.files, *report.dead_letters])
+            # Not committed, as far as the tables name none. After any other error all stay, at worst as orphans.
+            destination.discard(report)
             if isinstance(error, SupersededError):
                 raise
             destination.reread()

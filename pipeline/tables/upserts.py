@@ -18,7 +18,7 @@ from pipeline.core.positions import Positions
 from pipeline.tables.contract import Change, CommitConflictError, Table, TableFile, WrittenFile
 from pipeline.tables.record_columns import TOMBSTONE
 from pipeline.tables.rows_of_files import as_schema, read_footer, read_row_groups, read_rows
-from pipeline.tables.writing import FilesWriter, discard, partition_values
+from pipeline.tables.writing import FilesWriter, discard_uncommitted, partition_values
 
 
 def newest_changes(staged: Iterable[WrittenFile]) -> pa.Table | None:
@@ -60,7 +60,8 @@ def upsert_by_copying(table: Table, changes: pa.Table, progress: Positions, note
     try:
         table.commit(Change(added, tuple(removed), progress, notes))
     except CommitConflictError:
-        discard(added)  # merged with the files of a head that is no more
+        table.refresh()
+        discard_uncommitted(table, added)  # merged with the files of a head that is no more
         raise
 
 

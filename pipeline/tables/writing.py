@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.core.partitioning import PartitionBy, Partitioning
-from pipeline.tables.contract import WriteTarget, WrittenFile
+from pipeline.tables.contract import Table, WriteTarget, WrittenFile
 from pipeline.tables.locations import delete_file, filesystem_and_path
 
 log = logging.getLogger(__name__)
@@ -148,6 +148,15 @@ def discard(files: Iterable[WrittenFile]) -> None:
     """Delete files that are known not to be committed."""
     for each in files:
         delete_file(each.uri)
+
+
+def discard_uncommitted(table: Table, files: Iterable[WrittenFile]) -> None:
+    """Delete those that the table's head, as last read, does not name.
+
+    A commit that seemed to fail may have been made, and its answer lost: then these files are the table's.
+    """
+    named = {each.uri for each in table.files()}
+    discard(each for each in files if each.uri not in named)
 
 
 def partition_values(rows: pa.Table, partitioning: Partitioning) -> pa.ChunkedArray | None:
