@@ -17,6 +17,7 @@ from fastavro.schema import SchemaParseException
 
 from pipeline.core.columns import (
     DECIMAL_PRECISION_MAX,
+    NAME_LENGTH_MAX,
     Column,
     ColumnType,
     DecimalOf,
@@ -29,7 +30,7 @@ from pipeline.core.columns import (
 )
 from pipeline.core.errors import PipelineError
 from pipeline.core.rows import MisfitError
-from pipeline.schemas.decoding import Decoded
+from pipeline.schemas.decoding import PARTS_MAX, Decoded
 from pipeline.schemas.registry import CompiledSchemas, Registry
 from pipeline.schemas.wire_format import split_wire_format
 
@@ -166,8 +167,12 @@ class _Columns:
     named: dict[str, Any]
     open_names: list[str] = field(default_factory=list)
     is_recursive: bool = False
+    parts: int = 0
 
     def of(self, schema: Any) -> ColumnType:
+        self.parts += 1
+        if self.parts > PARTS_MAX:
+            raise AvroSchemaError(f"this Avro schema has more than {PARTS_MAX} parts once its names are followed")
         if isinstance(schema, list):
             column_type: ColumnType = Kind.UNKNOWN
             for branch in schema:
@@ -207,7 +212,8 @@ class _Columns:
         columns = []
         for each in schema["fields"]:
             name = column_name(each["name"])
-            assert name is not None  # Avro's names are never empty
+            if name is None:
+                raise AvroSchemaError(f"no column can be called {each['name']:.20}…: over {NAME_LENGTH_MAX} characters")
             columns.append(Column(name, self.of(each["type"])))
         self.open_names.pop()
         return Struct(tuple(columns))

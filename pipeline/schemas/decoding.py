@@ -15,6 +15,10 @@ from pipeline.core.columns import Struct
 from pipeline.core.rows import MisfitError
 from pipeline.schemas.wire_format import without_prefix
 
+PARTS_MAX = 20_000
+"""So many columns, with structs, lists and maps counted, a schema may come to: types that refer to each other double
+with each step, and a table has a thousand."""
+
 
 class ValueFormat(enum.Enum):
     RAW = "raw"

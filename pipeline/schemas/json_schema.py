@@ -14,11 +14,10 @@ import orjson
 from pipeline.core.columns import Column, ColumnType, Kind, ListOf, MapOf, Struct, column_name, merged
 from pipeline.core.errors import PipelineError
 from pipeline.core.rows import DEPTH_MAX
-from pipeline.schemas.decoding import Decoded, parsed_json
+from pipeline.schemas.decoding import PARTS_MAX, Decoded, parsed_json
 from pipeline.schemas.registry import CompiledSchemas, Registry
 from pipeline.schemas.wire_format import split_wire_format
 
-PARTS_MAX = 20_000
 _KINDS: dict[object, ColumnType] = {
     "boolean": Kind.BOOLEAN,
     "integer": Kind.LONG,

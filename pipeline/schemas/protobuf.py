@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,20 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from pipeline.core.columns import Column, ColumnType, DecimalOf, Kind, ListOf, MapOf, Struct, column_name
+from pipeline.core.columns import (
+    NAME_LENGTH_MAX,
+    Column,
+    ColumnType,
+    DecimalOf,
+    Kind,
+    ListOf,
+    MapOf,
+    Struct,
+    column_name,
+)
 from pipeline.core.errors import PipelineError
 from pipeline.core.rows import MisfitError, text_of
-from pipeline.schemas.decoding import Decoded
+from pipeline.schemas.decoding import PARTS_MAX, Decoded
 from pipeline.schemas.registry import CompiledSchemas, Registry
 from pipeline.schemas.wire_format import split_wire_format
 
@@ -123,16 +134,24 @@ class ProtobufSchema:
             raise ProtobufSchemaError(f"these descriptors do not fit together: {error!s:.200}") from None
         self._main = files.file[-1].name
         self._values: dict[tuple[int, ...], MessageValues] = {}
+        self._refused: dict[tuple[int, ...], str] = {}
 
     @classmethod
     def parse(cls, text: str, references: tuple[tuple[str, str], ...]) -> ProtobufSchema:
         return cls(compile_schema(text, references))
 
     def values_at(self, indexes: tuple[int, ...]) -> MessageValues:
+        """The message's by its place (`message_at`): MisfitError also if it can't be a table."""
         known = self._values.get(indexes)
-        if known is None:
-            known = self._values[indexes] = MessageValues(self.message_at(indexes))
-        return known
+        if known is not None:
+            return known
+        if indexes not in self._refused:
+            try:
+                self._values[indexes] = MessageValues(self.message_at(indexes))
+                return self._values[indexes]
+            except ProtobufSchemaError as error:
+                self._refused[indexes] = f"its schema: {error}"
+        raise MisfitError(self._refused[indexes])
 
     def message_at(self, indexes: tuple[int, ...]) -> Descriptor:
         """The message by its place in the file, in its outer message, …: MisfitError if there is none."""
@@ -234,35 +253,55 @@ class ProtobufFileDecoder:
 
 
 # Protobuf's stubs leave open, per field, what its kind decides: descriptors are Any from here on.
-def columns_of(descriptor: Any, outer: tuple[str, ...] = ()) -> Struct:
-    columns = []
-    for each in descriptor.fields:
-        name = column_name(each.name)
-        assert name is not None  # Protobuf's names are never empty
-        columns.append(Column(name, _type_of(each, (*outer, descriptor.full_name))))
-    return Struct(tuple(columns))
+def columns_of(descriptor: Any) -> Struct:
+    """Raises ProtobufSchemaError."""
+    try:
+        return _Columns().of(descriptor, ())
+    except RecursionError:
+        raise ProtobufSchemaError(f"{descriptor.full_name} has messages in messages, too deep to be read") from None
 
 
-def _type_of(each: Any, outer: tuple[str, ...]) -> ColumnType:
-    if _is_map(each):
-        return MapOf(_single_type(each.message_type.fields_by_name["value"], outer))
-    single = _single_type(each, outer)
-    return ListOf(single) if each.is_repeated else single
+@dataclass(slots=True)
+class _Columns:
+    """Walks a message's descriptor; `outer` are the messages that it is inside of, by their full names."""
 
+    parts: int = 0
 
-def _single_type(each: Any, outer: tuple[str, ...]) -> ColumnType:
-    if each.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-        return Kind.BINARY if each.type == FieldDescriptor.TYPE_BYTES else Kind.STRING
-    if each.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
-        return _KINDS[each.cpp_type]
-    name = each.message_type.full_name
-    if name == _TIMESTAMP:
-        return Kind.TIMESTAMP
-    if name in _WRAPPERS:
-        return _single_type(each.message_type.fields_by_name["value"], outer)
-    if name in outer or name in _JSON_LIKE:
-        return Kind.STRING  # JSON text; of a message inside of itself, too: no column is of endless depth
-    return columns_of(each.message_type, outer)
+    def of(self, descriptor: Any, outer: tuple[str, ...]) -> Struct:
+        columns = []
+        for each in descriptor.fields:
+            name = column_name(each.name)
+            if name is None:
+                raise ProtobufSchemaError(
+                    f"no column can be called {each.name:.20}…: over {NAME_LENGTH_MAX} characters"
+                )
+            self.parts += 1
+            if self.parts > PARTS_MAX:
+                raise ProtobufSchemaError(
+                    f"this Protobuf schema has more than {PARTS_MAX} parts, followed to its leaves"
+                )
+            columns.append(Column(name, self._type(each, (*outer, descriptor.full_name))))
+        return Struct(tuple(columns))
+
+    def _type(self, each: Any, outer: tuple[str, ...]) -> ColumnType:
+        if _is_map(each):
+            return MapOf(self._single(each.message_type.fields_by_name["value"], outer))
+        single = self._single(each, outer)
+        return ListOf(single) if each.is_repeated else single
+
+    def _single(self, each: Any, outer: tuple[str, ...]) -> ColumnType:
+        if each.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            return Kind.BINARY if each.type == FieldDescriptor.TYPE_BYTES else Kind.STRING
+        if each.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
+            return _KINDS[each.cpp_type]
+        name = each.message_type.full_name
+        if name == _TIMESTAMP:
+            return Kind.TIMESTAMP
+        if name in _WRAPPERS:
+            return self._single(each.message_type.fields_by_name["value"], outer)
+        if name in outer or name in _JSON_LIKE:
+            return Kind.STRING  # JSON text; of a message inside of itself, too: no column is of endless depth
+        return self.of(each.message_type, outer)
 
 
 def _is_map(each: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import io
+import itertools
 import json
 import uuid
 from pathlib import Path
@@ -21,7 +22,7 @@ from google.protobuf import message_factory
 from pipeline.core.columns import Kind, ListOf
 from pipeline.core.rows import MisfitError, RowMaker
 from pipeline.schemas.avro import AvroSchema, AvroSchemaError
-from pipeline.schemas.protobuf import ProtobufSchema
+from pipeline.schemas.protobuf import ProtobufFileDecoder, ProtobufSchema, ProtobufSchemaError
 from tests.pipeline.tables_world import FakeCluster, World
 
 NODE = {
@@ -180,3 +181,47 @@ def test_text_of_proto2_that_is_not_utf8_is_a_dead_letter(payload: bytes) -> Non
     assert (fields["raw"], fields["text"]) == (b"\xff", "a")
     with pytest.raises(MisfitError, match=r"not UTF-8|UnicodeDecodeError"):
         values.decode(payload)
+
+
+def test_avro_types_that_all_refer_to_each_other_are_refused() -> None:
+    """Followed to their leaves, twelve records that have each other filled the memory."""
+    names = [f"R{number}" for number in range(12)]
+    records: list[Any] = [
+        {"type": "record", "name": name, "fields": [{"name": other, "type": ["null", other]} for other in names]}
+        for name in names
+    ]
+    for outer, inner in itertools.pairwise(records):  # each is written out where it is named first
+        outer["fields"][names.index(inner["name"])]["type"][1] = inner
+    with pytest.raises(AvroSchemaError, match="more than 20000 parts once its names are followed"):
+        AvroSchema.parse(json.dumps(records[0]))
+
+
+def test_protobuf_messages_that_all_refer_to_each_other_are_refused(tmp_path: Path) -> None:
+    fields = " ".join(f"M{number} m{number} = {number + 1};" for number in range(12))
+    text = 'syntax = "proto3"; ' + " ".join(f"message M{number} {{ {fields} }}" for number in range(12))
+    schema = ProtobufSchema.parse(text, ())
+    for _ in range(2):
+        with pytest.raises(MisfitError, match=r"its schema: .* more than 20000 parts"):
+            schema.values_at((0,))
+    path = tmp_path / "m.proto"
+    path.write_text(text)
+    with pytest.raises(ProtobufSchemaError, match="more than 20000 parts"):
+        ProtobufFileDecoder(str(path), "")
+
+
+def test_protobuf_messages_in_messages_without_end_are_refused() -> None:
+    chain = " ".join(f"message M{number} {{ M{number + 1} m = 1; }}" for number in range(1500))
+    schema = ProtobufSchema.parse(f'syntax = "proto3"; {chain} message M1500 {{ int32 x = 1; }}', ())
+    with pytest.raises(MisfitError, match="messages in messages, too deep"):
+        schema.values_at((0,))
+    assert schema.values_at((1500,)).decode(b"\x08\x01").value == {"x": 1}
+
+
+def test_names_of_fields_that_no_column_can_have_are_told() -> None:
+    name = "x" * 256
+    record = {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"}]}
+    reason = "no column can be called xxxxxxxxxxxxxxxxxxxx…: over 255 characters"
+    with pytest.raises(AvroSchemaError, match=reason):
+        AvroSchema.parse(json.dumps(record))
+    with pytest.raises(MisfitError, match=reason):
+        ProtobufSchema.parse(f'syntax = "proto3"; message M {{ int32 {name} = 1; }}', ()).values_at((0,))
