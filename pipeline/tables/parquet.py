@@ -248,8 +248,17 @@ class ParquetTable:
         self._state.apply(entry)
         if version % STATE_EVERY == 0:
             self._write_state()
-        listing = "file\n" + "".join(f"{_listed(self._location, path)}\n" for path in self._state.files)
-        _replace(self._root / "files.csv", listing.encode())
+        self._write_listing()
+
+    def _write_listing(self) -> None:
+        """The list of the newest version: a slower writer's may come after, and over, that of the next one."""
+        state = self._state
+        while True:
+            listing = "file\n" + "".join(f"{_listed(self._location, path)}\n" for path in state.files)
+            _replace(self._root / "files.csv", listing.encode())
+            if not (self._root / "log" / f"{state.version + 1:020}.json").exists():
+                return
+            state = _read_state(self._root)
 
     def _write_state(self) -> None:
         _replace(self._root / "log" / f"{self._state.version:020}.state.json", json.dumps(self._state.entry()).encode())

@@ -24,6 +24,7 @@ from pipeline.tables.contract import Change, SupersededError, Table
 from pipeline.tables.delta import DeltaLakeTable
 from pipeline.tables.iceberg import IcebergTable
 from pipeline.tables.maintaining import maintain_table
+from pipeline.tables.parquet import committed_files
 from pipeline.tables.record_columns import record_schema
 from pipeline.tables.warehouse import TableFormat, Warehouse
 from tests.pipeline.tables_world import FakeCluster, LocalRun, World
@@ -213,3 +214,27 @@ def test_a_link_whose_answer_was_lost(tmp_path: Path, monkeypatch: pytest.Monkey
     assert_each_once(world)
     with pytest.raises(FileExistsError):
         parquet._write_new(next(log.iterdir()), b"another's")
+
+
+def test_a_list_of_files_never_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wrote it last had committed first: readers of the list missed a version until the next commit."""
+    world = world_of_json(tmp_path, "parquet", "append")
+    run = world.start()
+    run.batch()
+    world.cluster.produce("orders", 0, (b"next", b'{"id": 7}'))
+    replace = parquet._replace
+    came: list[Path] = []
+
+    def slowly(path: Path, content: bytes) -> None:
+        if path.parts[-3:] == ("orders", "_barnabas", "files.csv") and not came:
+            came.append(path)
+            table = world.warehouse.open("orders", "maintain")
+            assert table is not None
+            assert maintain_table(table, world.now_ms, 1024 * 1024, 3_600_000, 3_600_000).files_after == 1
+        replace(path, content)
+
+    monkeypatch.setattr(parquet, "_replace", slowly)
+    run.batch()
+    monkeypatch.undo()
+    (listing,) = came
+    assert listing.read_text().split() == ["file", *committed_files(f"{world.job.to}/orders")]
