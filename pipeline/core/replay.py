@@ -136,11 +136,13 @@ def in_order(partitions: Mapping[int, Iterable[SourceRecord]]) -> Iterator[Sourc
 
 @dataclass(frozen=True, slots=True)
 class ReplayState:
-    """What a first run writes down before its first record. `starts`: the target's ends before; `source_starts` and
-    `ends`: the source's, from where and up to where it is replayed; all by partition."""
+    """What a first run writes down before its first record. `source_id`: the source topic's, empty for a table.
+    `starts`: the target's ends before; `source_starts` and `ends`: the source's, from where and up to where it is
+    replayed; all by partition."""
 
     identity: str
     target_id: str
+    source_id: str
     starts: Mapping[int, int]
     source_starts: Mapping[int, int]
     ends: Mapping[int, int]
@@ -150,6 +152,7 @@ class ReplayState:
             {
                 "identity": self.identity,
                 "target_id": self.target_id,
+                "source_id": self.source_id,
                 "starts": _with_text_keys(self.starts),
                 "source_starts": _with_text_keys(self.source_starts),
                 "ends": _with_text_keys(self.ends),
@@ -186,6 +189,7 @@ def read_state(text: str, path: str) -> ReplayState:
         return ReplayState(
             identity=str(document["identity"]),
             target_id=str(document["target_id"]),
+            source_id=str(document["source_id"]),
             starts=_with_number_keys(document["starts"]),
             source_starts=_with_number_keys(document["source_starts"]),
             ends=_with_number_keys(document["ends"]),

@@ -71,6 +71,11 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
             raise ReplayError(f"{path} is the state of another replay: finish that one, or delete the file")
         if state.target_id != target.topic_id:
             raise ReplayError(f"{job.target} was deleted and made again since {path}: delete the file to begin anew")
+        if state.source_id != source.source_id:
+            raise ReplayError(
+                f"{job.source_topic} was deleted and made again since {path}: to begin anew with the new topic, delete "
+                f"both {job.target} and {path}"
+            )
         if job.partitions == "by-key" and len(state.starts) != len(target.ends):
             raise ReplayError(
                 f"{job.target} has {len(target.ends)} partitions, and had {len(state.starts)} when this replay began: "
@@ -91,7 +96,7 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
             f"{job.target} has no partition {lacking[0]}, the source has: make it with as many, or use "
             "--partitions by-key"
         )
-    state = ReplayState(job.identity(), target.topic_id, dict(target.ends), source_starts, ends)
+    state = ReplayState(job.identity(), target.topic_id, source.source_id, dict(target.ends), source_starts, ends)
     unnamed = path.with_suffix(".tmp")
     unnamed.write_text(state.document())
     unnamed.replace(path)

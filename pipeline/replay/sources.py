@@ -26,6 +26,10 @@ _PLACES = pa.schema([_NEEDED.field(name) for name in ("topic", "partition", "off
 
 
 class Source(Protocol):
+    @property
+    def source_id(self) -> str:
+        """The topic's id; empty for a table."""
+
     def earliest(self) -> Mapping[int, int]:
         """By partition the offset of the first record that there is now, or one before it."""
 
@@ -71,6 +75,10 @@ class TableSource:
         source = cls(table, job, {}, prefix)
         source._find_extents()
         return source
+
+    @property
+    def source_id(self) -> str:
+        return ""
 
     def earliest(self) -> Mapping[int, int]:
         return {partition: files[0].first for partition, files in self._extents.items()}
@@ -155,7 +163,7 @@ class TopicSource:
 
     client: KafkaClient
     job: ReplayJob
-    topic_id: str
+    source_id: str
     partitions: tuple[int, ...]
 
     @classmethod
@@ -187,7 +195,7 @@ class TopicSource:
         return {at.partition: found.offset for at, found in self.client.offsets(wanted).items()}
 
     def _records_of(self, partition: int, start: int, end: int) -> Iterator[SourceRecord]:
-        wanted = OffsetRange(self.job.source_topic, self.topic_id, partition, start, end)
+        wanted = OffsetRange(self.job.source_topic, self.source_id, partition, start, end)
         # A connection of its own: the ranges of several partitions are read in turns.
         with KafkaClient(self.client.settings) as client:
             for batch in read_range(client, wanted, functools.partial(_refuse, self.job), with_headers=True):

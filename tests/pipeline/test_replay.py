@@ -195,6 +195,23 @@ def test_a_target_that_someone_else_wrote_to(cluster: RunningCluster, monkeypatc
         run_replay(job, lambda _: None)
 
 
+@pytest.mark.parametrize("partitions", [2, PARTITIONS])
+def test_a_source_that_was_made_again_while_a_replay_was_cut_short(
+    cluster: RunningCluster, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not begun was taken from the new topic; if that had fewer partitions, a traceback ended it."""
+    source = f"remade-{partitions}"
+    make(cluster.bootstrap, source)
+    fill(cluster.bootstrap, source, 90)
+    job = ReplayJob(bootstrap_servers=cluster.bootstrap, target=f"of-{source}", source_topic=source, create=PARTITIONS)
+    cut_short(job, 0, monkeypatch)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([source])[source].result(60)
+    make(cluster.bootstrap, source, partitions)
+    with pytest.raises(ReplayError, match=rf"{source} was deleted and made again since .*: to begin anew"):
+        run_replay(job, lambda _: None)
+
+
 def interrupting(bootstrap: str, after: int) -> type[Writer]:
     """A writer beside which someone else writes one record, before the replay's `after`-th or behind its last."""
 

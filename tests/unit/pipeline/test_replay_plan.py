@@ -86,7 +86,7 @@ def test_a_source_that_has_fewer_records_than_the_target_is_refused() -> None:
 
 
 def test_a_source_that_lost_its_first_records_is_refused() -> None:
-    state = ReplayState("identity", "id", {}, {0: 5, 1: 7}, {0: 9, 1: 7})
+    state = ReplayState("identity", "id", "source", {}, {0: 5, 1: 7}, {0: 9, 1: 7})
     state.check_source({0: 5})  # the other had none
     state.check_source({0: 4, 1: 9})
     with pytest.raises(ReplayError, match="partition 0 of the source has lost its records 5 to 7 since"):
@@ -105,7 +105,7 @@ def test_the_pace() -> None:
 
 
 def test_the_state_is_read_as_it_was_written() -> None:
-    state = ReplayState("identity", "id", {0: 1}, {0: 0, 1: 1}, {0: 2, 1: 3})
+    state = ReplayState("identity", "id", "source", {0: 1}, {0: 0, 1: 1}, {0: 2, 1: 3})
     assert read_state(state.document(), "f") == state
     for damaged in ("", "[]", "{}", state.document()[:-2], '{"starts": 3}'):
         with pytest.raises(ReplayError, match="f is no state of a replay, or damaged"):
