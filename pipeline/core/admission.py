@@ -1,8 +1,8 @@
 """How much of a backlog one batch may take: limits in records and in bytes, shared between partitions.
 
 Each partition gets a part in proportion to its backlog, so that partitions of one topic come to their ends together and
-the event times of a backfill stay close. A partition with a backlog gets at least one offset while the limit lasts, the
-most behind first: none starves.
+the event times of a backfill stay close. A partition with a backlog gets at least one offset in every batch, as in the
+JVM connector, so that none starves: where limits are smaller than that, a batch is larger than they say.
 """
 
 from __future__ import annotations
@@ -44,20 +44,19 @@ class Sample(NamedTuple):
 
 
 def admit_records(backlog: Mapping[TopicPartition, int], records_max: int | None) -> dict[TopicPartition, int]:
-    """Offsets per partition, `records_max` in all; a backlog that fits is admitted whole."""
+    """Offsets per partition, `records_max` in all, or one each; a backlog that fits is admitted whole."""
     total = sum(backlog.values())
     if records_max is None or total <= records_max:
         return dict(backlog)
     admitted: dict[TopicPartition, int] = {}
-    left = records_max
+    left, waiting = records_max, len(backlog)
     for partition in sorted(backlog, key=lambda each: (-backlog[each], each)):
-        share = min(max(1, backlog[partition] * records_max // total), left)
-        if share:
-            admitted[partition] = share
-            left -= share
+        waiting -= 1
+        admitted[partition] = max(1, min(backlog[partition] * records_max // total, left - waiting))
+        left -= admitted[partition]
     # What rounding has left goes to the most behind.
     for partition in admitted:
-        more = min(left, backlog[partition] - admitted[partition])
+        more = max(0, min(left, backlog[partition] - admitted[partition]))
         admitted[partition] += more
         left -= more
     return admitted
@@ -71,7 +70,7 @@ def admit_bytes(
 ) -> dict[TopicPartition, int]:
     """What of `admitted`, offsets from `starts` on, has at most about `bytes_max` bytes by `samples`.
 
-    At least one offset is admitted: a batch that is larger than the limit has to be read all the same.
+    At least one offset of each is admitted: one that is larger than the limit has to be read all the same.
     """
     if bytes_max is None:
         return dict(admitted)
@@ -85,9 +84,7 @@ def admit_bytes(
     fitting: dict[TopicPartition, int] = {}
     left = float(bytes_max)
     for partition in sorted(admitted, key=lambda each: (-sizes[each], each)):
-        if left <= 0:
-            break
-        share = min(sizes[partition] * bytes_max / total, left)
+        share = max(0.0, min(sizes[partition] * bytes_max / total, left))
         count = offsets_within(samples.get(partition, ()), starts[partition], admitted[partition], share)
         fitting[partition] = max(1, count)
         left -= bytes_between(samples.get(partition, ()), starts[partition], starts[partition] + fitting[partition])

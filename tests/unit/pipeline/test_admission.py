@@ -28,15 +28,16 @@ def test_partitions_share_in_proportion_so_that_they_end_together() -> None:
 
 def test_a_small_backlog_does_not_starve_beside_a_large_one() -> None:
     assert admit_records({A: 1_000_000, B: 1}, 10) == {A: 9, B: 1}
-    # Where the limit is below the number of partitions, who has to wait becomes the most behind.
-    assert admit_records({A: 5, B: 6, C: 4}, 1) == {B: 1}
+    # Also where the largest share would leave nothing for the last, or the limit is below the number of partitions.
+    assert admit_records({A: 1_000_000, B: 2, C: 1}, 3) == {A: 1, B: 1, C: 1}
+    assert admit_records({A: 5, B: 6, C: 4}, 1) == {A: 1, B: 1, C: 1}
 
 
 @given(backlogs, st.integers(1, 20_000))
 def test_the_limit_is_kept_and_used(backlog: dict[TopicPartition, int], records_max: int) -> None:
     admitted = admit_records(backlog, records_max)
-    assert sum(admitted.values()) == min(records_max, sum(backlog.values()))
-    assert all(0 < admitted[each] <= backlog[each] for each in admitted)
+    assert sum(admitted.values()) == min(max(records_max, len(backlog)), sum(backlog.values()))
+    assert all(0 < admitted[each] <= backlog[each] for each in backlog)
 
 
 def test_bytes_are_counted_from_sample_to_sample() -> None:
@@ -55,6 +56,31 @@ def test_a_limit_in_bytes_cuts_where_records_become_large() -> None:
 
 def test_one_record_that_is_larger_than_the_limit_is_admitted() -> None:
     assert admit_bytes({A: 5}, {A: 0}, {A: [Sample(0, 1e9)]}, 1_000) == {A: 1}
+
+
+def test_small_records_do_not_starve_beside_one_that_is_larger_than_the_limit() -> None:
+    samples = {A: [Sample(0, 5_000.0)], B: [Sample(0, 10.0)]}
+    assert admit_bytes({A: 100_000, B: 100}, {A: 0, B: 0}, samples, 1_000) == {A: 1, B: 1}
+
+
+@given(
+    backlogs,
+    st.integers(1, 50),
+    st.dictionaries(st.sampled_from([A, B, C]), st.floats(0.1, 1e6)),
+    st.integers(1, 100_000),
+)
+def test_no_partition_waits_for_another_whatever_the_limits(
+    backlog: dict[TopicPartition, int],
+    records_max: int,
+    bytes_per_offset: dict[TopicPartition, float],
+    bytes_max: int,
+) -> None:
+    """Every one gets on in every batch."""
+    admitted = admit_records(backlog, records_max)
+    samples = {each: [Sample(0, size)] for each, size in bytes_per_offset.items()}
+    fitting = admit_bytes(admitted, dict.fromkeys(admitted, 0), samples, bytes_max)
+    assert fitting.keys() == backlog.keys()
+    assert all(0 < fitting[each] <= backlog[each] for each in backlog)
 
 
 def test_without_samples_nothing_is_known_and_nothing_held_back() -> None:
@@ -76,8 +102,7 @@ def test_bytes_stay_within_the_limit_but_for_one_record_a_partition(
     fitting = admit_bytes(admitted, dict.fromkeys(admitted, 7), samples, bytes_max)
     total = sum(bytes_between(samples[each], 7, 7 + count) for each, count in fitting.items())
     assert total <= bytes_max * 1.001 + len(fitting) * max(sizes)
-    assert bool(fitting) == bool(admitted)
-    assert all(0 < count <= admitted[each] for each, count in fitting.items())
+    assert all(0 < fitting[each] <= count for each, count in admitted.items())
 
 
 def test_probes_begin_at_the_start_and_are_never_outside() -> None:
