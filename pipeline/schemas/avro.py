@@ -56,6 +56,7 @@ _LOGICAL: dict[tuple[str, str], ColumnType] = {
     ("uuid", "fixed"): Kind.STRING,
 }
 _LONG_BYTES_MAX = 10
+FIELDS_FOR_NOTHING_MAX = 8
 _OPTIONS = {"handle_unicode_errors": "strict"}
 
 
@@ -85,6 +86,7 @@ class AvroSchema:
             parsed = fastavro.parse_schema(wrapped, named_schemas=named)
             walk = _Columns(named)
             columns = walk.of(parsed["fields"][0]["type"])
+            walk.check_repeated()
         except (SchemaParseException, ValueError, TypeError, KeyError) as error:
             raise AvroSchemaError(f"this is no Avro schema: {error!s:.200}") from None
         except RecursionError:
@@ -162,12 +164,19 @@ def _of_either(one: ColumnType, other: ColumnType) -> ColumnType:
 
 @dataclass(slots=True)
 class _Columns:
-    """Walks a parsed schema; `open_names` are the records that it is inside of."""
+    """Walks a parsed schema; `open_names` are the records that it is inside of, `lists` how many arrays and maps.
+
+    `for_nothing` is by record what `_for_nothing` says of it. A dear record is one with many fields for no bytes.
+    """
 
     named: dict[str, Any]
     open_names: list[str] = field(default_factory=list)
     is_recursive: bool = False
     parts: int = 0
+    lists: int = 0
+    dear_name: str = ""
+    is_dear_repeated: bool = False
+    for_nothing: dict[str, tuple[bool, int]] = field(default_factory=dict)
 
     def of(self, schema: Any) -> ColumnType:
         self.parts += 1
@@ -195,16 +204,24 @@ class _Columns:
             case "fixed":
                 return Kind.BINARY
             case "array":
-                if self._may_be_empty(schema["items"]):
-                    # A few bytes could claim any number of them (2**62 nulls): no memory would do.
-                    raise AvroSchemaError("an array's elements take no bytes by this schema: it can't be read safely")
-                return ListOf(self.of(schema["items"]))
+                self._check_elements(schema["items"])
+                return ListOf(self._repeated(schema["items"]))
             case "map":
-                return MapOf(self.of(schema["values"]))
+                return MapOf(self._repeated(schema["values"]))
             case inner:
                 return self.of(inner)
 
+    def _repeated(self, schema: Any) -> ColumnType:
+        self.lists += 1
+        element = self.of(schema)
+        self.lists -= 1
+        return element
+
     def _record(self, schema: Any) -> ColumnType:
+        if self._record_for_nothing(schema)[1] > FIELDS_FOR_NOTHING_MAX:
+            if not self.is_dear_repeated:
+                self.dear_name = schema["name"]
+            self.is_dear_repeated |= self.lists > 0
         if schema["name"] in self.open_names:
             self.is_recursive = True
             return Kind.STRING  # inside of itself: as JSON text, for no column is of endless depth
@@ -218,25 +235,45 @@ class _Columns:
         self.open_names.pop()
         return Struct(tuple(columns))
 
-    def _may_be_empty(self, schema: Any) -> bool:
+    def check_repeated(self) -> None:
+        """After the walk. Of a list's or map's records, and those inside of themselves, a byte each is enough."""
+        if self.is_dear_repeated or (self.dear_name and self.is_recursive):
+            raise AvroSchemaError(
+                f"{self.dear_name} has over {FIELDS_FOR_NOTHING_MAX} fields that take no bytes, and a value any number "
+                "of it: it can't be read safely"
+            )
+
+    def _check_elements(self, schema: Any) -> None:
+        """Of an array: a few bytes could claim any number of them (2**62 nulls), and no memory would do."""
+        if self._for_nothing(schema)[0]:
+            raise AvroSchemaError("an array's elements take no bytes by this schema: it can't be read safely")
+
+    def _for_nothing(self, schema: Any) -> tuple[bool, int]:
+        """Whether it may take no bytes, and how many fields are in it that take none."""
         if isinstance(schema, list):
-            return False  # a union writes which branch it is
+            return False, 0  # a union writes which branch it is
         if isinstance(schema, str):
-            return schema == "null" or (schema not in _PRIMITIVES and self._may_be_empty(self.named[schema]))
+            if schema in self.named:
+                return self._for_nothing(self.named[schema])
+            return schema == "null", int(schema == "null")
         match schema["type"]:
             case "record" | "error":
-                if schema["name"] in self.open_names:
-                    return False
-                self.open_names.append(schema["name"])
-                empty = all(self._may_be_empty(each["type"]) for each in schema["fields"])
-                self.open_names.pop()
-                return empty
+                return self._record_for_nothing(schema)
             case "fixed":
-                return int(schema["size"]) == 0
+                return schema["size"] == 0, int(schema["size"] == 0)
             case "enum" | "array" | "map":
-                return False
+                return False, 0
             case inner:
-                return self._may_be_empty(inner)
+                return self._for_nothing(inner)
+
+    def _record_for_nothing(self, schema: Any) -> tuple[bool, int]:
+        name = schema["name"]
+        if name not in self.for_nothing:
+            self.for_nothing[name] = (False, 0)  # as long as it is inside of itself
+            inner = [self._for_nothing(each["type"]) for each in schema["fields"]]
+            is_empty = all(empty for empty, _ in inner)
+            self.for_nothing[name] = (is_empty, sum(count for _, count in inner) + is_empty)
+        return self.for_nothing[name]
 
 
 class AvroDecoder:

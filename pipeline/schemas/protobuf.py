@@ -55,6 +55,8 @@ _WRAPPERS = frozenset(
 # JSON in Protobuf's clothes: as text, like JSON.
 _JSON_LIKE = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
 _MAIN_FILE = "barnabas_value.proto"
+# An empty message takes two bytes, and a Python object for each field that it could have.
+FIELDS_MAX = 1_000_000
 
 
 class ProtobufSchemaError(PipelineError):
@@ -206,7 +208,7 @@ class MessageValues:
         except DecodeError as error:
             raise MisfitError(f"not Protobuf by its schema: {error!s:.120}") from None
         try:
-            fields = fields_of(message)
+            fields = _Fields().of(message)
         except MisfitError:
             raise
         except (ValueError, OverflowError, RecursionError) as error:
@@ -308,46 +310,57 @@ def _is_map(each: Any) -> bool:
     return each.message_type is not None and bool(each.message_type.GetOptions().map_entry)
 
 
-def fields_of(message: Message) -> dict[str, object]:
-    """A message as a dict; fields that know whether they are set are null when they are not."""
-    fields: dict[str, object] = {}
-    descriptor: Any = message.DESCRIPTOR
-    for each in descriptor.fields:
-        content: Any = getattr(message, each.name)
-        if _is_map(each):
-            of = each.message_type.fields_by_name["value"]
-            fields[each.name] = {text_of(key): _single(of, content[key]) for key in content}
-        elif each.is_repeated:
-            fields[each.name] = [_single(each, item) for item in content]
-        elif each.has_presence and not message.HasField(each.name):
-            fields[each.name] = None
-        else:
-            fields[each.name] = _single(each, content)
-    return fields
+@dataclass(slots=True)
+class _Fields:
+    """Messages as dicts, and how many fields they came to."""
 
+    made: int = 0
 
-def _single(each: Any, content: Any) -> object:
-    if each.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
-        known = each.enum_type.values_by_number.get(content)
-        return str(content) if known is None else known.name
-    if each.cpp_type == FieldDescriptor.CPPTYPE_UINT64:
-        return decimal.Decimal(content)
-    if each.type == FieldDescriptor.TYPE_STRING and isinstance(content, bytes):
-        raise MisfitError(f"field {each.name} is text that is not UTF-8")  # proto2 takes it, and gives its bytes
-    if each.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
-        return content
-    name = each.message_type.full_name
-    if name == _TIMESTAMP:
-        try:
-            since = datetime.timedelta(seconds=content.seconds, microseconds=content.nanos // 1000)
-            return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + since
-        except OverflowError:
-            raise MisfitError(f"field {each.name} is a time that no calendar has") from None
-    if name in _WRAPPERS:
-        return _single(each.message_type.fields_by_name["value"], content.value)
-    if name in _JSON_LIKE:
-        return _json_like(each.name, content)
-    return fields_of(content)
+    def of(self, message: Message) -> dict[str, object]:
+        """Fields that know whether they are set are null when they are not."""
+        fields: dict[str, object] = {}
+        descriptor: Any = message.DESCRIPTOR
+        self._count(len(descriptor.fields))
+        for each in descriptor.fields:
+            content: Any = getattr(message, each.name)
+            if _is_map(each):
+                of = each.message_type.fields_by_name["value"]
+                fields[each.name] = {text_of(key): self._single(of, content[key]) for key in content}
+            elif each.is_repeated:
+                fields[each.name] = [self._single(each, item) for item in content]
+            elif each.has_presence and not message.HasField(each.name):
+                fields[each.name] = None
+            else:
+                fields[each.name] = self._single(each, content)
+        return fields
+
+    def _count(self, more: int) -> None:
+        self.made += more
+        if self.made > FIELDS_MAX:
+            raise MisfitError(f"its messages have more than {FIELDS_MAX:,} fields, set or not")
+
+    def _single(self, each: Any, content: Any) -> object:
+        if each.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+            known = each.enum_type.values_by_number.get(content)
+            return str(content) if known is None else known.name
+        if each.cpp_type == FieldDescriptor.CPPTYPE_UINT64:
+            return decimal.Decimal(content)
+        if each.type == FieldDescriptor.TYPE_STRING and isinstance(content, bytes):
+            raise MisfitError(f"field {each.name} is text that is not UTF-8")  # proto2 takes it, and gives its bytes
+        if each.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
+            return content
+        name = each.message_type.full_name
+        if name == _TIMESTAMP:
+            try:
+                since = datetime.timedelta(seconds=content.seconds, microseconds=content.nanos // 1000)
+                return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + since
+            except OverflowError:
+                raise MisfitError(f"field {each.name} is a time that no calendar has") from None
+        if name in _WRAPPERS:
+            return self._single(each.message_type.fields_by_name["value"], content.value)
+        if name in _JSON_LIKE:
+            return _json_like(each.name, content)
+        return self.of(content)
 
 
 def _json_like(name: str, content: Message) -> str:

@@ -225,3 +225,41 @@ def test_names_of_fields_that_no_column_can_have_are_told() -> None:
         AvroSchema.parse(json.dumps(record))
     with pytest.raises(MisfitError, match=reason):
         ProtobufSchema.parse(f'syntax = "proto3"; message M {{ int32 {name} = 1; }}', ()).values_at((0,))
+
+
+NULLS = avro_record("Nulls", *["null"] * 100)
+TREE = avro_record("Tree", NULLS, ["null", "Tree"], ["null", "Tree"])
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        {"type": "array", "items": avro_record("Item", "boolean", *["null"] * 100)},
+        {"type": "array", "items": ["null", NULLS]},
+        {"type": "array", "items": avro_record("Item", "boolean", NULLS)},
+        {"type": "map", "values": {"type": "array", "items": ["int", avro_record("Item", "int", ["null", NULLS])]}},
+        {"type": "map", "values": NULLS},
+        TREE,
+    ],
+)
+def test_avro_of_many_fields_to_the_byte_is_refused(repeated: Any) -> None:
+    """A megabyte of such elements came to gigabytes."""
+    with pytest.raises(AvroSchemaError, match=r"fields that take no bytes, .* can't be read safely"):
+        avro(repeated)
+
+
+def test_avro_of_a_few_fields_for_no_bytes_is_read() -> None:
+    assert avro(*["null"] * 100).decode(b"").value == dict.fromkeys(f"f{number}" for number in range(100))
+    few = avro({"type": "array", "items": avro_record("Item", "boolean", "null", avro_record("Empty"))})
+    assert few.decode(b"\x02\x01\x00").value == {"f0": [{"f0": True, "f1": None, "f2": {}}]}
+
+
+def test_protobuf_of_more_fields_than_memory_has_room_for_is_a_dead_letter() -> None:
+    """Two bytes are a message, whose hundred fields are a Python object each: 40 kB came to 200 MB."""
+    fields = " ".join(f"int32 f{number} = {number + 1};" for number in range(100))
+    text = f'syntax = "proto3"; message M {{ repeated Inner inner = 1; }} message Inner {{ {fields} }}'
+    values = ProtobufSchema.parse(text, ()).values_at((0,))
+    with pytest.raises(MisfitError, match="more than 1,000,000 fields, set or not"):
+        values.decode(b"\x0a\x00" * 10_000)
+    decoded: Any = values.decode(b"\x0a\x00" * 9_999).value
+    assert len(decoded["inner"]) == 9_999
