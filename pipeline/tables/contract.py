@@ -139,7 +139,11 @@ class Table(Protocol):
     def was_made_anew(self, topic: str) -> bool:
         """Whether rows of an earlier topic of that name came before: marked for good with the first progress after."""
 
-    def owner(self) -> Owner: ...
+    def epoch(self) -> int:
+        """Of the run that has the table: the highest that was claimed, 0 without any."""
+
+    def owner(self) -> Owner:
+        """For messages: the run's name is looked for, and empty where it is not found."""
 
     def claim(self, run: str) -> Owner:
         """Become the owner, with an epoch above all before. Raises CommitConflictError."""

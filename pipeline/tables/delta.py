@@ -140,15 +140,18 @@ class DeltaLakeTable:
     def was_made_anew(self, topic: str) -> bool:
         return self._table.transaction_version(_MADE_ANEW + topic) is not None
 
+    def epoch(self) -> int:
+        return self._table.transaction_version(f"barnabas/{self._job}") or 0
+
     def owner(self) -> Owner:
-        epoch = self._table.transaction_version(f"barnabas/{self._job}") or 0
+        epoch = self.epoch()
         for commit in self._table.history(100) if epoch else []:
             if commit.get("barnabas.job") == self._job and commit.get("barnabas.epoch") == str(epoch):
                 return Owner(epoch, str(commit.get("barnabas.run")))
         return Owner(epoch, "")
 
     def claim(self, run: str) -> Owner:
-        owner = Owner(self.owner().epoch + 1, run)
+        owner = Owner(self.epoch() + 1, run)
         notes = {"run": run, "epoch": str(owner.epoch), "job": self._job}
         self._write([], [Transaction(f"barnabas/{self._job}", owner.epoch)], notes)
         return owner

@@ -178,7 +178,7 @@ class Destination:
                     _check_owner(table, owner)
                 # Dead letters that another run has claimed are claimed again, or are its own: the next plan finds out.
                 reached = table.progress(end)
-                if table.owner() != owner or reached not in (planned_from, after):
+                if table.epoch() != owner.epoch or reached not in (planned_from, after):
                     raise ProgressMovedError from None
                 if reached != planned_from:
                     return
@@ -194,7 +194,7 @@ class Destination:
         self.table.refresh()
         _check_owner(self.table, self.owner)
         self.dead_letters.refresh()
-        if self.dead_letters.owner().epoch > self.dead_owner.epoch:
+        if self.dead_letters.epoch() > self.dead_owner.epoch:
             self.dead_owner = _claimed(self.dead_letters, self.owner.run)
 
     def _notes(self, start: Positions, end: Positions, batch_id: int) -> dict[str, str]:
@@ -282,8 +282,8 @@ def _claimed(table: Table, run: str) -> Owner:
 
 
 def _check_owner(table: Table, owner: Owner) -> None:
-    now = table.owner()
-    if now.epoch > owner.epoch:
+    if table.epoch() > owner.epoch:
+        now = table.owner()
         raise SupersededError(
             f"{table.name}: another run of this job took the table over ({now.run or 'unknown'}, epoch {now.epoch}); "
             f"this one ({owner.run}, epoch {owner.epoch}) ends, with nothing written twice"

@@ -164,6 +164,9 @@ class IcebergTable:
     def was_made_anew(self, topic: str) -> bool:
         return _MADE_ANEW + topic in self._table.properties
 
+    def epoch(self) -> int:
+        return self.owner().epoch
+
     def owner(self) -> Owner:
         text = self._table.properties.get(self._property("owner"))
         if text is None:
@@ -172,7 +175,7 @@ class IcebergTable:
         return Owner(int(owner["epoch"]), str(owner["run"]))
 
     def claim(self, run: str) -> Owner:
-        owner = Owner(self.owner().epoch + 1, run)
+        owner = Owner(self.epoch() + 1, run)
         transaction = self._table.transaction()
         transaction.set_properties({self._property("owner"): json.dumps({"epoch": owner.epoch, "run": owner.run})})
         notes = {"barnabas.job": self._job, "barnabas.run": run, "barnabas.epoch": str(owner.epoch)}

@@ -165,11 +165,14 @@ class ParquetTable:
     def was_made_anew(self, topic: str) -> bool:
         return topic in self._state.made_anew
 
+    def epoch(self) -> int:
+        return self.owner().epoch
+
     def owner(self) -> Owner:
         return self._state.owners.get(self._job, Owner(0, ""))
 
     def claim(self, run: str) -> Owner:
-        owner = Owner(self.owner().epoch + 1, run)
+        owner = Owner(self.epoch() + 1, run)
         self._append({"owners": {self._job: {"epoch": owner.epoch, "run": owner.run}}})
         return owner
 

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyiceberg.exceptions import CommitFailedException
 
@@ -22,6 +23,7 @@ from pipeline.core.positions import Positions, TopicPositions
 from pipeline.tables import parquet
 from pipeline.tables.contract import Change, SupersededError, Table
 from pipeline.tables.delta import DeltaLakeTable
+from pipeline.tables.destination import Destination
 from pipeline.tables.iceberg import IcebergTable
 from pipeline.tables.maintaining import maintain_table
 from pipeline.tables.parquet import committed_files
@@ -238,3 +240,42 @@ def test_a_list_of_files_never_goes_back(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     (listing,) = came
     assert listing.read_text().split() == ["file", *committed_files(f"{world.job.to}/orders")]
+
+
+def test_a_run_is_known_by_its_epoch_however_long_ago_it_claimed_a_delta_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name was forgotten after 100 commits: then each compaction had a batch made again, of which 12 end a job."""
+    world = world_of_json(tmp_path, "delta", "append")
+    run = world.start()
+    run.batch()
+    other = world.warehouse.open("orders", "maintain")
+    assert other is not None
+    for _ in range(101):
+        other.commit(Change())
+    destination = run.run.destinations["orders"]
+    commit, plan = destination.table.commit, Destination.plan
+    called: list[str] = []
+
+    def commit_onto_a_head_that_moved(change: Change) -> None:
+        called.append("commit")
+        if called.count("commit") == 1:
+            other.refresh()
+            other.commit(Change())
+        commit(change)
+
+    def counted_plan(*arguments: Any) -> Any:
+        called.append("plan")
+        return plan(*arguments)
+
+    def history(*_: Any) -> Any:
+        called.append("history")
+        return []
+
+    monkeypatch.setattr(destination.table, "commit", commit_onto_a_head_that_moved)
+    monkeypatch.setattr(Destination, "plan", counted_plan)
+    monkeypatch.setattr(DeltaTable, "history", history)
+    world.cluster.produce("orders", 0, (b"next", b'{"id": 7}'))
+    run.batch()
+    assert called == ["plan", "commit", "commit"]
+    assert_each_once(world)
