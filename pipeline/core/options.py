@@ -321,6 +321,8 @@ def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
         if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             raise WrongOption(f"option 'kafka.bootstrap.servers': '{part}' is not host:port")
         addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise WrongOption(f"option 'kafka.bootstrap.servers': '{text}' names no server")
     return tuple(addresses)
 
 

@@ -50,6 +50,7 @@ class KafkaClient:
         self._connections: dict[tuple[str, int], Connection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, Topic] = {}
+        self._first = 0
 
     def __enter__(self) -> KafkaClient:
         return self
@@ -142,9 +143,7 @@ class KafkaClient:
                 return attempt()
             except (Retry, ConnectionBroken) as error:
                 reason = str(error)
-            # Whatever is open may be what is broken, and all that is known may be of before.
-            self.close()
-            self._topics.clear()
+            self.ask_another()
             if time.monotonic() + backoff_ms / 1000 > deadline:
                 raise ClusterUnreachable(
                     f"no answer to {what} from the cluster at {self.settings.bootstrap_servers} within "
@@ -154,12 +153,19 @@ class KafkaClient:
             time.sleep(backoff_ms / 1000)
             backoff_ms = min(2 * backoff_ms, self.settings.retry_backoff_max_ms)
 
+    def ask_another(self) -> None:
+        """Begin anew, at the next bootstrap server: whatever is open may be what is broken, all that is known may be of
+        before, and who told it may go on to."""
+        self.close()
+        self._topics.clear()
+        self._first = (self._first + 1) % len(self.settings.bootstrap)
+
     def any_broker(self) -> Connection:
         """A connection that is open already, or to the first of the bootstrap servers that can be reached."""
         if self._connections:
             return next(iter(self._connections.values()))
         reasons = []
-        for address in self.settings.bootstrap:
+        for address in self.settings.bootstrap[self._first :] + self.settings.bootstrap[: self._first]:
             try:
                 return self._connect(address)
             except ConnectionBroken as error:

@@ -166,7 +166,7 @@ class _RangeReader:
         if self._position < self._range.end:
             try:
                 self._ask()
-            except (Retry, ConnectionBroken):
+            except (Retry, ConnectionBroken, TopicMissing):
                 # The next attempt asks again, and deals with it.
                 self._asked = None
         return _Fetched(start, part, [each for each in batches if each[1].base_offset < self._range.end])
@@ -226,6 +226,7 @@ class _RangeReader:
         if self._absent >= _GONE_AFTER:
             self._lose_up_to(self._range.end, LossReason.DELETED)
         else:
+            self._client.ask_another()
             time.sleep(self._client.settings.retry_backoff_max_ms / 1000)
 
     def _lose_up_to(self, end: int, reason: LossReason) -> None:

@@ -47,6 +47,7 @@ class Script:
     settings: ClientSettings = SETTINGS
     now: float = 0.0
     asked: list[int] = field(default_factory=list)
+    others_asked: int = 0
 
     def client(self) -> Any:
         return self
@@ -85,6 +86,9 @@ class Script:
 
     def forget(self, topic: str) -> None:
         pass
+
+    def ask_another(self) -> None:
+        self.others_asked += 1
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         del names
@@ -179,9 +183,19 @@ def test_a_topic_that_one_broker_has_not_heard_of_is_asked_for_again() -> None:
     assert losses == []
 
 
-def test_a_topic_that_is_gone_before_it_is_read_is_a_loss() -> None:
+def test_a_topic_that_seems_gone_while_the_next_fetch_is_sent_is_asked_for_again() -> None:
     losses: list[Loss] = []
-    assert read(Script([None] * 20), losses) == []
+    script = Script([answer(batch(0, b"a", b"b")), None, answer(batch(2, b"c", b"d"))])
+    assert read(script, losses) == [b"a", b"b", b"c", b"d"]
+    assert losses == []
+
+
+def test_a_topic_that_is_gone_before_it_is_read_is_a_loss() -> None:
+    """And not by the word of one broker alone, which may be behind."""
+    losses: list[Loss] = []
+    script = Script([None] * 20)
+    assert read(script, losses) == []
+    assert script.others_asked == 4
     assert [(loss.start, loss.reason) for loss in losses] == [(0, LossReason.DELETED)]
 
 

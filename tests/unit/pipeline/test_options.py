@@ -73,6 +73,7 @@ def test_defaults_are_the_jvm_connectors() -> None:
         (Use.BATCH, {"kafka.bootstrap.servers": "host"}, "'host' is not host:port"),
         (Use.BATCH, {"kafka.bootstrap.servers": "host:99999"}, "is not host:port"),
         (Use.BATCH, {"kafka.bootstrap.servers": ""}, "is needed"),
+        (Use.BATCH, {"kafka.bootstrap.servers": " , "}, "',' names no server"),
         (Use.BATCH, {"startingOffsets": "latest"}, "can't be 'latest'"),
         (Use.BATCH, {"startingOffsets": '{"a": {"0": -1}}'}, "can't be 'latest'"),
         (Use.BATCH, {"endingOffsets": "earliest"}, "can't be 'earliest'"),

@@ -1,0 +1,89 @@
+"""Which broker the client asks, with brokers that answer by script."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pipeline.core.errors import ClusterUnreachable
+from pipeline.core.settings import ClientSettings
+from pipeline.kafka import client as client_module
+from pipeline.kafka.client import KafkaClient, Retry
+from pipeline.kafka.connection import ConnectionBroken
+
+SETTINGS = ClientSettings(
+    (("stale", 1), ("gone", 2), ("good", 3)), api_timeout_ms=60_000, retry_backoff_ms=1, retry_backoff_max_ms=1
+)
+
+
+def metadata(code: int) -> MetadataResponse:
+    topic = MetadataResponseTopic(code, "orders", partitions=[MetadataResponsePartition(0, 0, 1)])
+    return MetadataResponse(brokers=[MetadataResponseBroker(1, "good", 3)], topics=[topic])
+
+
+class FakeConnection:
+    """`stale` says for ever that the topic has no leader yet, `gone` can't be reached."""
+
+    asked: ClassVar[list[str]] = []
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_seconds: float) -> None:
+        del client_id, timeout_seconds
+        self.host, self.address = host, f"{host}:{port}"
+        FakeConnection.asked.append(host)
+        if host == "gone":
+            raise ConnectionBroken(f"{self.address}: Connection refused")
+
+    def version_of(self, key: ApiKey) -> int:
+        del key
+        return 12
+
+    def call(self, request: object, answer: object) -> MetadataResponse:
+        del request, answer
+        return metadata(ErrorCode.LEADER_NOT_AVAILABLE if self.host == "stale" else ErrorCode.NONE)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(client_module, "Connection", FakeConnection)
+    monkeypatch.setattr(FakeConnection, "asked", [])
+    return FakeConnection.asked
+
+
+def test_a_broker_that_is_behind_is_not_the_only_one_that_is_asked(asked: list[str]) -> None:
+    client = KafkaClient(SETTINGS)
+    assert list(client.topics(["orders"])) == ["orders"]
+    assert asked == ["stale", "gone", "good"]
+
+
+def test_attempts_go_round_the_bootstrap_servers(asked: list[str]) -> None:
+    client = KafkaClient(SETTINGS)
+    seen: list[Any] = []
+
+    def attempt() -> None:
+        seen.append(client.any_broker().address)
+        if len(seen) < 5:
+            raise Retry("not yet")
+
+    client.retrying("something", attempt)
+    assert seen == ["stale:1", "good:3", "good:3", "stale:1", "good:3"]
+
+
+def test_one_bootstrap_server_is_asked_again(asked: list[str]) -> None:
+    alone = ClientSettings((("gone", 2),), api_timeout_ms=5, retry_backoff_ms=1, retry_backoff_max_ms=1)
+    with pytest.raises(ClusterUnreachable, match="Connection refused"):
+        KafkaClient(alone).topics()
+    assert set(asked) == {"gone"}
