@@ -53,7 +53,6 @@ class Registry:
     user: str = ""
     _schemas: dict[SchemaId, RegisteredSchema] = field(default_factory=dict)
     _unknown: dict[SchemaId, tuple[str, float]] = field(default_factory=dict)
-    _is_registry: bool = False
 
     def schema(self, schema_id: SchemaId) -> RegisteredSchema:
         """MisfitError: the registry has none under this id. RegistryError: nobody knows now."""
@@ -104,22 +103,25 @@ class Registry:
             references[name] = str(inner["schema"])
 
     def _get(self, path: str) -> dict[str, Any] | None:
-        """The answer; None where the registry says that there is nothing under the path."""
-        status, answer = self._ask(path)
-        if status == 200:
+        """The answer; None where the registry says that there is nothing under the path.
+
+        A 404 without a registry's code may be of a registry that does not know this kind of path. Or of a proxy before
+        one that starts just now, or of no registry at all: then nothing is known of any id.
+        """
+        for attempt in range(ATTEMPTS):
+            status, answer = self._ask(path)
+            if status == 404 and not _has_code(answer):
+                status, kinds = self._ask("/schemas/types")
+                if status != 200 or not isinstance(kinds, list):
+                    _pause(attempt)
+                    continue
+                status, answer = self._ask(path)  # once more: it may have come between the two
+            if status == 404:
+                return None
             if not isinstance(answer, dict):
                 raise self._no_registry("an answer is no object")
             return answer
-        code = answer.get("error_code") if isinstance(answer, dict) else None
-        if isinstance(code, int) and code // 100 == 404:
-            return None
-        # It may not know this kind of path. Or this may be no registry at all: then nothing is known of any id.
-        if not self._is_registry:
-            status, kinds = self._ask("/schemas/types")
-            if status != 200 or not isinstance(kinds, list):
-                raise self._no_registry("it does not know /schemas/types; is a path missing, as /apis/ccompat/v7?")
-            self._is_registry = True
-        return None
+        raise self._no_registry("it does not know /schemas/types; is a path missing, as /apis/ccompat/v7?")
 
     def _ask(self, path: str) -> tuple[int, Any]:
         """200 or 404, and the answer (None if it is not JSON); asks again for a while where there is hope."""
@@ -142,8 +144,7 @@ class Registry:
                 reason = str(error)
             except (OSError, ValueError, http.client.HTTPException) as error:
                 reason = str(error) or type(error).__name__
-            if attempt + 1 < ATTEMPTS:
-                time.sleep(0.2 * 2**attempt)
+            _pause(attempt)
         raise RegistryError(f"the schema registry {self._shown} does not answer: {reason}")
 
     def _no_registry(self, why: str) -> RegistryError:
@@ -167,6 +168,17 @@ class Registry:
             # Unredirected: it is for this host and no other.
             request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(user.encode()).decode())
         return request
+
+
+def _pause(attempt: int) -> None:
+    """After the last one none."""
+    if attempt + 1 < ATTEMPTS:
+        time.sleep(0.2 * 2**attempt)
+
+
+def _has_code(answer: Any) -> bool:
+    code = answer.get("error_code") if isinstance(answer, dict) else None
+    return isinstance(code, int) and code // 100 == 404
 
 
 def _without_user(url: str) -> str:

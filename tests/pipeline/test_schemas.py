@@ -5,11 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
-import threading
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +34,7 @@ from pipeline.schemas.protobuf import (
     read_message_indexes,
 )
 from pipeline.schemas.registry import Registry, RegistryError
+from tests.pipeline.fake_registry import FakeRegistry, fake_registry
 from tests.pipeline.tables_world import FakeCluster, World
 
 ORDER_1 = {
@@ -68,60 +66,10 @@ message Order {
 MONEY = 'syntax = "proto3"; package money; message Money { int64 cents = 1; }'
 
 
-@dataclass
-class FakeRegistry:
-    """What a registry of Confluent's kind answers; `failures` are answered with 503 first. Without `codes` it answers
-    404 as any server does, and `types` to the question for them."""
-
-    schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
-    subjects: dict[str, dict[str, Any]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    failures: int = 0
-    codes: bool = True
-    types: Any = None
-    url: str = ""
-
-
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    known = FakeRegistry()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known.asked.append(self.path)
-            if known.failures:
-                known.failures -= 1
-                self.send_error(503)
-                return
-            place, _, name = self.path.rpartition("/")
-            if self.path == "/schemas/types":
-                answer: Any = known.types
-            else:
-                answer = known.schemas.get(int(name)) if place == "/schemas/ids" else known.subjects.get(self.path)
-            if answer is None and known.codes:
-                answer, status = {"error_code": 40403, "message": "not here"}, 404
-            else:
-                status = 200
-            if answer is None:
-                self.send_error(404)
-                return
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    monkeypatch.setattr(registry_module.time, "sleep", lambda _: None)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    known.url = f"http://127.0.0.1:{server.server_port}"
-    yield known
-    server.shutdown()
-    thread.join()
-    server.server_close()
-    decoder_of.cache_clear()
+    with fake_registry(monkeypatch) as known:
+        yield known
 
 
 def avro(schema_id: int, schema: dict[str, Any], value: dict[str, Any]) -> bytes:
@@ -348,12 +296,29 @@ def test_what_is_no_registry_is_told_from_one_without_the_schema(fake: FakeRegis
         Registry(fake.url).schema(1)
     fake.codes = True
     reference = {"name": "a.B", "subject": "a/B", "version": 2}
-    fake.schemas = {1: {"nothing": 1}, 2: {"schema": "{}", "references": [reference]}}  # type: ignore[dict-item]
+    fake.schemas = {1: {"nothing": 1}, 2: {"schema": "{}", "references": [reference]}}
     with pytest.raises(RegistryError, match="an answer has no schema in it"):
         Registry(fake.url).schema(1)
     with pytest.raises(MisfitError, match=r"refers to a\.B, which the registry does not have"):
         Registry(fake.url).schema(2)
     assert fake.asked[-1] == "/subjects/a%2FB/versions/2?deleted=true"
+
+
+def test_a_proxys_404_says_nothing_of_a_schema(fake: FakeRegistry) -> None:
+    """While what is behind it starts again: good records became dead letters, and jobs that began then ended."""
+    fake.schemas = {1: {"schema": json.dumps(ORDER_1)}, 2: {"schema": json.dumps(ORDER_2)}}
+    fake.codes, fake.types = False, ["AVRO"]
+    for absences in (1, 2, 5):
+        registry = Registry(fake.url)
+        with pytest.raises(MisfitError, match="the registry has no schema with id 7"):
+            registry.schema(7)  # it is known as a registry from then on
+        fake.absences = absences
+        assert registry.schema(2).text == json.dumps(ORDER_2)
+        fake.absences = absences
+        assert Registry(fake.url).schema(1).text == json.dumps(ORDER_1)
+    fake.absences = 1000
+    with pytest.raises(RegistryError, match="it does not know /schemas/types"):
+        registry.schema(3)
 
 
 def test_a_schemas_guid_before_a_value_or_in_its_header(fake: FakeRegistry) -> None:
