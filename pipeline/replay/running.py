@@ -23,7 +23,7 @@ from pipeline.core.settings import ClientSettings, Isolation
 from pipeline.kafka.client import KafkaClient
 from pipeline.replay.sources import Source, TableSource, TopicSource
 from pipeline.replay.target import Target, Writer, check_ends, create_topic, last_records, look_at, retention_ms
-from pipeline.tables.running import wall_ms
+from pipeline.tables.running import as_pipeline_error, wall_ms
 from pipeline.tables.warehouse import TableFormat, Warehouse
 
 _TOLD_EVERY_SECONDS = 1.0
@@ -31,7 +31,14 @@ _POLL_EVERY = 500
 
 
 def run_replay(job: ReplayJob, say: Callable[[str], None]) -> int:
-    """Returns how many records were written by this run. Raises PipelineError."""
+    """Returns how many records were written by this run. Raises PipelineError, with one line whatever happened."""
+    try:
+        return _replayed(job, say)
+    except Exception as error:  # of the libraries of tables and catalogs
+        raise as_pipeline_error(error, job.to) from error
+
+
+def _replayed(job: ReplayJob, say: Callable[[str], None]) -> int:
     settings = ClientSettings(parse_bootstrap(job.bootstrap_servers))
     read_settings = replace(settings, isolation=Isolation[job.isolation.upper()])
     # The target is counted to its very end, whatever the source is read with.
@@ -65,8 +72,9 @@ def _source(job: ReplayJob, client: KafkaClient) -> Source:
 def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
     """That of the run which this one goes on with, else a new one, on disk before anything is written."""
     path = Path(job.state_path)
-    if path.exists():
-        state = read_state(path.read_text(), str(path))
+    text = _read(path)
+    if text is not None:
+        state = read_state(text, str(path))
         if state.identity != job.identity():
             raise ReplayError(f"{path} is the state of another replay: finish that one, or delete the file")
         if state.target_id != target.topic_id:
@@ -98,9 +106,22 @@ def _state(job: ReplayJob, source: Source, target: Target) -> ReplayState:
         )
     state = ReplayState(job.identity(), target.topic_id, source.source_id, dict(target.ends), source_starts, ends)
     unnamed = path.with_suffix(".tmp")
-    unnamed.write_text(state.document())
-    unnamed.replace(path)
+    try:
+        unnamed.write_text(state.document())
+        unnamed.replace(path)
+    except OSError as error:
+        raise ReplayError(f"the state {path} can't be written: {error.strerror}; name another with --state") from None
     return state
+
+
+def _read(path: Path) -> str | None:
+    """The state's text, None where there is none."""
+    try:
+        return path.read_text(errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ReplayError(f"the state {path} can't be read: {error.strerror}") from None
 
 
 def _write_all(

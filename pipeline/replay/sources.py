@@ -123,7 +123,13 @@ class TableSource:
         return rows.filter(pc.equal(rows["topic"], wanted)) if wanted else rows
 
     def _read(self, uri: str, schema: pa.Schema) -> pa.Table:
-        rows = read_rows(uri, [self._prefix + name for name in schema.names])
+        try:
+            rows = read_rows(uri, [self._prefix + name for name in schema.names])
+        except FileNotFoundError:
+            raise ReplayError(
+                f"{uri} of table {self.table.name} went away while it was replayed, as upkeep (maintain) deletes what "
+                "others replaced: run again to go on with the table as it is now"
+            ) from None
         # In the types of every file: Delta's merges write views, of which Arrow can't take rows.
         return as_schema(rows.rename_columns([name.removeprefix(self._prefix) for name in rows.column_names]), schema)
 

@@ -14,23 +14,34 @@ from confluent_kafka.cimpl import NewTopic
 
 from pipeline.core.errors import ClusterUnreachable, TopicMissing
 from pipeline.core.replay import ReplayError, SourceRecord, without_time
+from pipeline.core.settings import PRODUCER_LOG_LEVEL
 from pipeline.kafka.client import KafkaClient
+from pipeline.kafka.deliveries import Deliveries
 
 _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
+_DELIVERY_MS_MAX = 120_000
+"""After which a record counts as not written: Java's default."""
+_QUEUED_RECORDS_MAX = 20_000
 _RECORD_BYTES_MAX = 1_000_000_000
 """librdkafka's bound: the topic's own says what is too large."""
 
 
+def _client_settings(bootstrap_servers: str) -> dict[str, Any]:
+    """Quiet: what matters of what librdkafka would print is in our own one line."""
+    return {"bootstrap.servers": bootstrap_servers, "log_level": PRODUCER_LOG_LEVEL}
+
+
 def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> None:
     """Make it with the cluster's own replication; one that is there stays as it is. Raises ReplayError."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient(_client_settings(bootstrap_servers))
     made = admin.create_topics([NewTopic(topic, partitions, -1)], request_timeout=_TIMEOUT_SECONDS)
     try:
-        made[topic].result(_TIMEOUT_SECONDS)
+        made[topic].result(2 * _TIMEOUT_SECONDS)  # the request itself fails first, with a reason
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-            raise ReplayError(f"topic {topic} can't be made: {error.args[0].str()}") from None
+            reason = error.args[0].str()
+            raise ReplayError(f"topic {topic} can't be made in the cluster at {bootstrap_servers}: {reason}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +96,10 @@ def check_ends(client: KafkaClient, target: Target, expected: Mapping[int, int])
 def retention_ms(bootstrap_servers: str, topic: str) -> int | None:
     """After which time the topic deletes records; None where it never does, or does not tell."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient(_client_settings(bootstrap_servers))
     try:
         configs = admin.describe_configs([resource], request_timeout=_TIMEOUT_SECONDS)[resource].result(
-            _TIMEOUT_SECONDS
+            2 * _TIMEOUT_SECONDS
         )
     except KafkaException:
         # Who may write need not be allowed to see this, and it is only for a warning.
@@ -113,7 +124,7 @@ def last_records(bootstrap_servers: str, target: Target, starts: Mapping[int, in
                 "state, and make it anew with retention.ms=-1"
             )
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap_servers, "group.id": "barnabas-replay", "enable.auto.commit": False}
+        {**_client_settings(bootstrap_servers), "group.id": "barnabas-replay", "enable.auto.commit": False}
     )
     found: dict[int, SourceRecord] = {}
     try:
@@ -147,18 +158,22 @@ class Writer:
     ends: dict[int, int]
     """By partition the offset that the next record has to get: another one is someone else's doing."""
     _failures: list[str] = field(default_factory=list)
+    _deliveries: Deliveries = field(default_factory=Deliveries)
     _producer: Any = None
 
     def __post_init__(self) -> None:
         self._producer = Producer(
             {
-                "bootstrap.servers": self.bootstrap_servers,
+                **_client_settings(self.bootstrap_servers),
+                "error_cb": self._deliveries.met,
                 "enable.idempotence": True,
                 "enable.gapless.guarantee": True,
-                "log_level": 3,  # it warns of the line above at every start
                 "compression.type": "lz4",
                 "linger.ms": 20,
                 "message.max.bytes": _RECORD_BYTES_MAX,
+                "message.timeout.ms": _DELIVERY_MS_MAX,
+                # It runs from when a record is given to librdkafka: a slow cluster may take many in that time.
+                "queue.buffering.max.messages": _QUEUED_RECORDS_MAX,
             }
         )
 
@@ -204,7 +219,7 @@ class Writer:
             # What failed makes the producer unusable first, and is delivered then.
             while len(self._producer) and not self._failures:
                 self._producer.poll(_POLL_SECONDS)
-            self._failures.append(f"records were not written to {self.topic}: {error.args[0].str()}")
+            self._failures.append(f"records were not written to {self.topic}: {self._why(error.args[0])}")
         self._raise_first()
 
     def _delivered(self, error: Any, message: Any) -> None:
@@ -214,13 +229,16 @@ class Writer:
                 "raise its max.message.bytes"
             )
         elif error is not None:
-            self._failures.append(f"a record was not written to {self.topic}: {error.str()}")
+            self._failures.append(f"a record was not written to {self.topic}: {self._why(error)}")
         elif message.timestamp()[0] != TIMESTAMP_CREATE_TIME:
             self._failures.append(
                 f"topic {self.topic} gives records timestamps of its own: set CreateTime for a replay"
             )
         else:
             self._count(message.partition(), message.offset())
+
+    def _why(self, error: Any) -> str:
+        return f"{self._deliveries.why(error.str())}; run again to go on from there"
 
     def _count(self, partition: int, offset: int) -> None:
         expected = self.ends[partition]

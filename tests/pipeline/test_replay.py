@@ -21,15 +21,16 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from msgspec.structs import replace
 
+from pipeline.core.errors import PipelineError
 from pipeline.core.options import parse_bootstrap
 from pipeline.core.positions import Positions, TopicPositions, to_dict
 from pipeline.core.ranges import ranges_between
-from pipeline.core.replay import ReplayError, ReplayJob
+from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord
 from pipeline.core.settings import ClientSettings
 from pipeline.core.tables_job import tables_job
 from pipeline.kafka.client import KafkaClient
 from pipeline.kafka.reading import read_range
-from pipeline.replay import running
+from pipeline.replay import running, target
 from pipeline.replay.running import run_replay
 from pipeline.replay.target import Writer
 from pipeline.tables.cluster import JobCluster
@@ -367,6 +368,50 @@ def test_old_records_are_told_and_their_loss_is_too(cluster: RunningCluster, mon
         deleted.result(60)
     with pytest.raises(ReplayError, match="partition 0 of emptied has lost what this replay wrote: delete it"):
         run_replay(job, said.append)
+
+
+def test_a_state_that_cant_be_written_or_read_is_one_line(cluster: RunningCluster, tmp_path: Path) -> None:
+    make(cluster.bootstrap, "stateless", 1)
+    job = ReplayJob(bootstrap_servers=cluster.bootstrap, target="nowhere", source_topic="stateless", create=1)
+    with pytest.raises(ReplayError, match=r"can't be written: No such file or directory; name another with --state$"):
+        run_replay(replace(job, state=str(tmp_path / "not" / "there.json")), lambda _: None)
+    with pytest.raises(ReplayError, match=r"can't be read: Is a directory$"):
+        run_replay(replace(job, state=str(tmp_path)), lambda _: None)
+    (tmp_path / "state").write_bytes(b"\xff\xfe")
+    with pytest.raises(ReplayError, match=r"is no state of a replay, or damaged$"):
+        run_replay(replace(job, state=str(tmp_path / "state")), lambda _: None)
+
+
+def test_a_catalog_that_does_not_answer_is_one_line(cluster: RunningCluster) -> None:
+    """Of 113 lines."""
+    job = ReplayJob(
+        bootstrap_servers=cluster.bootstrap,
+        target="x",
+        table="y",
+        catalog={"type": "rest", "uri": "http://127.0.0.1:1"},
+    )
+    with pytest.raises(PipelineError, match="Connection refused") as raised:
+        run_replay(job, lambda _: None)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_cluster_that_is_gone_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """librdkafka printed each attempt to reach it."""
+    monkeypatch.setattr(target, "_DELIVERY_MS_MAX", 2_000)
+    monkeypatch.setattr(target, "_TIMEOUT_SECONDS", 2.0)
+    writer = Writer("127.0.0.1:1", "gone", {0: 0})
+    writer.write(0, SourceRecord(0, 0, 1_700_000_000_000, None, b"v", ()))
+    with pytest.raises(ReplayError, match=r"not written to gone: .*Connection refused.*; run again to go on"):
+        writer.finish()
+    with pytest.raises(ReplayError, match=r"topic gone can't be made in the cluster at 127\.0\.0\.1:1: .*Timed out"):
+        target.create_topic("127.0.0.1:1", "gone", 1)
+    assert target.retention_ms("127.0.0.1:1", "gone") is None
+    with pytest.raises(PipelineError, match="the last records of gone can't be read from"):
+        target.last_records("127.0.0.1:1", target.Target("gone", "", {0: 0}, {0: 3}), {0: 0})
+    assert capfd.readouterr() == ("", "")
+    assert caplog.text == ""
 
 
 def test_a_time_range_by_key(cluster: RunningCluster) -> None:

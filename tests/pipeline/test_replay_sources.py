@@ -80,6 +80,21 @@ def test_a_time_range_takes_one_of_two_topics(tmp_path: Path) -> None:
     assert [each.timestamp_ms for each in replayed(tmp_path, files, since_ms=200)] == [200, 201]
 
 
+def test_a_file_that_upkeep_deleted_meanwhile_is_one_line(tmp_path: Path) -> None:
+    """It was a traceback, of a file not found."""
+    cluster = FakeCluster()
+    cluster.produce("orders", 0, (b"a", b"1"))
+    world = World(tmp_path, cluster, {"into": "parquet"})
+    world.run()
+    table = world.warehouse.open("orders", "replay")
+    assert table is not None
+    source = TableSource.open(table, replay_job({"target": "copy", "table": "orders"}))
+    for file in table.files():
+        Path(file.uri.removeprefix("file://")).unlink()
+    with pytest.raises(ReplayError, match=r"went away while it was replayed, .*: run again to go on"):
+        list(source.records(source.starts(), source.ends())[0])
+
+
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 @pytest.mark.parametrize("table_format", ["iceberg", "delta", "parquet"])
 def test_a_table_of_two_topics_of_a_name_is_replayed_by_a_time_range_alone(
