@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipeline.cli.job_file import pairs, read_job_file, with_flags
+from pipeline.cli.job_file import pairs, read_job_file, spark_settings, with_flags
 from pipeline.core.tables_job import tables_job
 
 
@@ -49,7 +49,7 @@ def tables(**flags: Any) -> None:
     from pipeline.tables.running import run_tables  # Spark takes a second to import: not for --help
 
     file = read_job_file(flags.pop("job_path"))
-    settings = {**file.pop("spark", {}), **pairs("spark", flags.pop("spark"))}
+    settings = spark_settings(file, pairs("spark", flags.pop("spark")))
     if flags["topics"] is not None:
         flags["topics"] = [topic.strip() for topic in flags["topics"].split(",")]
     flags["catalog"] = pairs("catalog", flags["catalog"])

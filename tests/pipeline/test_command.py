@@ -22,6 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 
 from pipeline.cli.__main__ import main
+from pipeline.cli.job_file import spark_settings
 from pipeline.tables.running import as_pipeline_error
 from tests.integration.running_cluster import ROOT, RunningCluster
 
@@ -72,13 +73,34 @@ def test_wrong_options_are_one_line(arguments: tuple[str, ...], line: str) -> No
         ("job.yaml", "- a\n", "has to be a table of options"),
         ("job.toml", 'topics = ["a"]\ntrigger = 1\n', "unknown field `trigger`"),
         ("job.yaml", "topics: [a]\nvalue: avro\n", "needs either a registry or a schema_file"),
+        (
+            "job.yaml",
+            "topics: [a]\nspark: local\n",
+            "a table of Spark's settings (spark.master: local[2]), not 'local'",
+        ),
+        ("job.yaml", "topics: [a]\nspark:\n", "a table of Spark's settings (spark.master: local[2]), not nothing"),
+        (
+            "job.yaml",
+            "spark: {spark.jars: [a]}\n",
+            "spark's spark.jars in a job file is a text, a number, true or false",
+        ),
+        ("job.yaml", "topics: [caf\udce9]\n", "is neither YAML nor TOML: 'utf-8' codec can't decode byte 0xe9"),
+        ("job.yaml", "name: 2026-22-11\n", "is neither YAML nor TOML: month must be in 1..12"),
     ],
 )
 def test_wrong_job_files_are_one_line(tmp_path: Path, name: str, content: str, line: str) -> None:
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_bytes(content.encode("utf-8", "surrogateescape"))
     result = command("tables", "--job", str(tmp_path / name))
     assert result.exit_code == 1
     assert line in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_sparks_settings_are_written_as_spark_has_them() -> None:
+    file = {"topics": ["a"], "spark": {"spark.ui.enabled": True, "spark.task.maxFailures": 2, "spark.master": "yarn"}}
+    settings = spark_settings(file, {"spark.master": "local[2]"})
+    assert settings == {"spark.ui.enabled": "true", "spark.task.maxFailures": "2", "spark.master": "local[2]"}
+    assert file == {"topics": ["a"]}
 
 
 def test_a_topic_that_is_not_there(cluster: RunningCluster, tmp_path: Path) -> None:
