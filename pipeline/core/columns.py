@@ -5,6 +5,7 @@ from int to long, the commonest there is, changes nothing in the table, in any o
 """
 
 import enum
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -61,7 +62,10 @@ class Struct:
 ColumnType = Kind | DecimalOf | ListOf | MapOf | Struct
 
 NAME_LENGTH_MAX = 255
+# What a decoded row says of its record, beside the value's columns: names in small letters that no field can have.
+RESERVED = frozenset({"_topic", "_partition", "_offset", "_timestamp", "_key", "_value", "_headers", "_tombstone"})
 DECIMAL_PRECISION_MAX = 38
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,4})\s*(?:,\s*(\d{1,4})\s*)?\)", re.ASCII)
 # Delta refuses these in names unless a table maps them, and a dot is a path's in Iceberg; one rule for all formats is
 # easier to remember than three.
 _REFUSED_IN_NAMES = str.maketrans(dict.fromkeys([*" ,;{}()=.", *map(chr, range(32)), "\x7f"], "_"))
@@ -250,18 +254,31 @@ def leaves(column_type: ColumnType) -> int:
             return 1
 
 
+def type_text(column_type: ColumnType) -> str:
+    """As `parse_type` takes it; of types that can't be declared only what they are."""
+    match column_type:
+        case Kind():
+            return column_type.value
+        case DecimalOf():
+            return f"decimal({column_type.precision},{column_type.scale})"
+        case ListOf():
+            return "list"
+        case MapOf():
+            return "map"
+        case Struct():
+            return "struct"
+
+
 def parse_type(text: str) -> ColumnType:
     """A declared column's type: `long`, `timestamp`, `decimal(12,2)`, … ValueError names what there is."""
-    name, _, rest = text.strip().lower().partition("(")
-    if name == "decimal" and rest.endswith(")"):
-        precision, _, scale = rest[:-1].partition(",")
-        if precision.strip().isdigit() and (scale.strip() or "0").isdigit():
-            declared = DecimalOf(int(precision), int(scale or 0))
-            if 0 < declared.precision <= DECIMAL_PRECISION_MAX and declared.scale <= declared.precision:
-                return declared
-    elif not rest:
-        for kind in Kind:
-            if kind.value == name and kind is not Kind.UNKNOWN:
-                return kind
+    name = text.strip().lower()
+    digits = _DECIMAL.fullmatch(name)
+    if digits is not None:
+        declared = DecimalOf(int(digits[1]), int(digits[2] or 0))
+        if 0 < declared.precision <= DECIMAL_PRECISION_MAX and declared.scale <= declared.precision:
+            return declared
+    for kind in Kind:
+        if kind.value == name and kind is not Kind.UNKNOWN:
+            return kind
     kinds = ", ".join(kind.value for kind in Kind if kind is not Kind.UNKNOWN)
     raise ValueError(f"no type {text!r}: there are {kinds}, decimal(precision,scale)")

@@ -8,9 +8,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from pipeline.core.columns import Column, Struct, parse_type
+from pipeline.core.columns import NAME_LENGTH_MAX, RESERVED, Column, Struct, column_name, parse_type
 from pipeline.core.errors import WrongOption
 from pipeline.core.partitioning import Partitioning, parse_partitioning
+from pipeline.core.rows import COLUMNS_MAX
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _TABLE = re.compile(r"[A-Za-z0-9{][A-Za-z0-9._{}-]{0,127}")
@@ -103,7 +104,7 @@ def _wrong(job: TablesJob) -> str:
         return "a place of tables or of a checkpoint can't have ?, # or % in its name"
     if job.trigger_ms < 0 or job.batch_bytes_max < 1:
         return "trigger_ms is at least 0 and batch_bytes_max at least 1"
-    return _wrong_values(job) or _wrong_keys(job) or _wrong_options(job)
+    return _wrong_values(job) or _wrong_columns(job) or _wrong_keys(job) or _wrong_options(job)
 
 
 def _wrong_values(job: TablesJob) -> str:
@@ -120,6 +121,24 @@ def _wrong_values(job: TablesJob) -> str:
         return "a message is named for value protobuf with a schema_file only"
     if job.value == "raw" and (job.columns or job.keep_raw):
         return "columns and keep_raw are for decoded values; value is raw"
+    return ""
+
+
+def _wrong_columns(job: TablesJob) -> str:
+    if len(job.columns) > COLUMNS_MAX:
+        return f"a table has at most {COLUMNS_MAX:,} columns, {len(job.columns):,} are declared"
+    seen: dict[str, str] = {}
+    for declared in job.columns:
+        name = column_name(declared, RESERVED | job.partitioning.names)
+        if name is None:
+            return (
+                f"a column's name has 1 to {NAME_LENGTH_MAX} characters, that of {declared[:20]!r} has {len(declared)}"
+            )
+        if name != declared:
+            return f"no column can be called {declared!r}: the field of that name goes into {name!r}, declare that"
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            return f"columns {other!r} and {name!r} differ in case only, which tables don't tell apart: declare one"
     return ""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pipeline.core.bookkeeping import advanced, offset_of, remainder
-from pipeline.core.columns import Struct, evolved, leaves, within
+from pipeline.core.columns import RESERVED, Column, Struct, evolved, leaves, type_text, within
 from pipeline.core.partitioning import Partitioning
 from pipeline.core.positions import Positions, TopicPartition, each_offset, to_dict
 from pipeline.core.rows import COLUMNS_MAX
@@ -28,7 +28,6 @@ from pipeline.tables.contract import (
     WriteTarget,
 )
 from pipeline.tables.record_columns import (
-    RESERVED,
     TOMBSTONE,
     RecordIdentity,
     dead_letter_schema,
@@ -67,7 +66,9 @@ class Destination:
         table = _opened(name, job, warehouse, first_schema(job), job.partitioning, kind)
         _check_layout(name, job, table)
         dead_letters = _opened(name + DEAD_LETTERS, job, warehouse, dead_letter_schema(), Partitioning())
-        return cls(name, job, table, dead_letters, _claimed(table, run), _claimed(dead_letters, run))
+        destination = cls(name, job, table, dead_letters, _claimed(table, run), _claimed(dead_letters, run))
+        destination._add_declared()
+        return destination
 
     def plan(self, start: Positions, end: Positions) -> TablePlan | None:
         """What tasks must know; None if the table has all of it. Raises GapError and SupersededError.
@@ -114,12 +115,19 @@ class Destination:
                 if offset >= since.get(TopicPartition(topic, partition), offset + 1):
                     yield identity
 
+    def _add_declared(self) -> None:
+        """Give a table that was there the declared columns that it lacks."""
+        while lacking := _lacking_declared(self.name, self.job, self.table):
+            known = from_arrow_schema(self.table.arrow_schema())
+            try:
+                self.table.add_columns(to_arrow_schema(Struct((*known.columns, *lacking))))
+            except CommitConflictError:
+                self.reread()  # it was a compaction, or a newer run's commit: then this one ends
+
     def grow(self, growth: Struct) -> None:
         """Give the table the columns that a batch brings."""
         before = from_arrow_schema(self.table.arrow_schema())
-        # The record's own columns don't count: tasks, which tell of growth as long as there is room, don't count them.
-        own = Struct(tuple(column for column in before.columns if column.name in RESERVED))
-        after = evolved(before, within(before, growth, leaves(own) + COLUMNS_MAX))
+        after = evolved(before, within(before, growth, _leaves_max(before)))
         if after == before:
             raise TableError(f"{self.name} lacks columns that it can't be given: {growth.names}")
         new = [column.name for column in after.columns if column not in before.columns]
@@ -247,6 +255,39 @@ def _check_layout(name: str, job: TablesJob, table: Table) -> None:
         raise TableError(
             f"table {name} is partitioned by {table.partitioning}, the job says {job.partitioning}: make it the same"
         )
+    _lacking_declared(name, job, table)
+
+
+def _lacking_declared(name: str, job: TablesJob, table: Table) -> tuple[Column, ...]:
+    """What is declared and not in the table; refuses what is there and otherwise."""
+    known = from_arrow_schema(table.arrow_schema())
+    by_lower = {column.name.lower(): column for column in known.columns}
+    lacking = []
+    for column in job.declared.columns:
+        there = by_lower.get(column.name.lower())
+        if there is None:
+            lacking.append(column)
+        elif there.name != column.name:
+            raise TableError(
+                f"table {name} has a column {there.name}, from which the declared {column.name} differs in case only: "
+                f"declare it as {there.name}"
+            )
+        elif there.type != column.type:
+            raise TableError(
+                f"column {column.name} of table {name} is {type_text(there.type)}, the job declares "
+                f"{type_text(column.type)}: a column keeps its type; declare that, or choose another table"
+            )
+    if lacking and leaves(known) + len(lacking) > _leaves_max(known):
+        raise TableError(
+            f"table {name} has no room for column {lacking[-1].name}: its {COLUMNS_MAX:,} columns are full"
+        )
+    return tuple(lacking)
+
+
+def _leaves_max(table: Struct) -> int:
+    """How wide a table can become. The record's own columns don't count: tasks, which tell of growth as long as there
+    is room, don't count them."""
+    return COLUMNS_MAX + leaves(Struct(tuple(column for column in table.columns if column.name in RESERVED)))
 
 
 def _opened(

@@ -22,8 +22,6 @@ RECORD_FIELDS: dict[str, pa.DataType] = {
     "value": pa.binary(),
     "headers": HEADERS,
 }
-# Which a decoded row carries beside its columns; the value itself only where it is asked for (`keep_raw`).
-RESERVED = frozenset(f"_{name}" for name in RECORD_FIELDS) | {"_tombstone"}
 TOMBSTONE = "_tombstone"
 
 

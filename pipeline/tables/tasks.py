@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.columns import Struct, merged_structs
+from pipeline.core.columns import RESERVED, Struct, merged_structs
 from pipeline.core.partitioning import Partitioning
 from pipeline.core.positions import TopicPartition
 from pipeline.core.rows import MisfitError, RowMaker
@@ -24,7 +24,6 @@ from pipeline.tables.arrow_types import from_arrow_schema
 from pipeline.tables.contract import WriteTarget, WrittenFile
 from pipeline.tables.record_columns import (
     RECORD_FIELDS,
-    RESERVED,
     TIMESTAMP,
     TOMBSTONE,
     RecordIdentity,

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.columns import Column, DecimalOf, Struct
+from pipeline.core.columns import Column, ColumnType, DecimalOf, Kind, Struct, parse_type, type_text
 from pipeline.core.errors import WrongOption
 from pipeline.core.freshness import BatchFigures
 from pipeline.core.partitioning import PartitionBy, Partitioning, parse_partitioning, partitioning_of
 from pipeline.core.tables_job import tables_job
 
 TOPIC = {"topics": ["orders"]}
+JSON = {**TOPIC, "value": "json"}
 
 
 def test_a_job_needs_little() -> None:
@@ -22,9 +23,19 @@ def test_a_job_needs_little() -> None:
     assert job.checkpoint_root == "./data/tables/_checkpoints/tables"
 
 
-def test_declared_columns() -> None:
-    job = tables_job({**TOPIC, "value": "json", "columns": {"price": "decimal(12,2)"}})
-    assert job.declared == Struct((Column("price", DecimalOf(12, 2)),))
+@pytest.mark.parametrize(
+    ("text", "declared"),
+    [
+        ("decimal(12,2)", DecimalOf(12, 2)),
+        (" Decimal( 12 , 2 ) ", DecimalOf(12, 2)),
+        ("decimal(12)", DecimalOf(12, 0)),
+        ("Long", Kind.LONG),
+    ],
+)
+def test_declared_columns(text: str, declared: ColumnType) -> None:
+    job = tables_job({**JSON, "columns": {"price": text}})
+    assert job.declared == Struct((Column("price", declared),))
+    assert parse_type(type_text(declared)) == declared
 
 
 @pytest.mark.parametrize(
@@ -41,6 +52,20 @@ def test_declared_columns() -> None:
         ({**TOPIC, "partition_by": "bucket(0)"}, r"no partitioning 'bucket\(0\)'"),
         ({**TOPIC, "value": "json", "columns": {"a": "int"}}, "no type 'int': there are boolean"),
         ({**TOPIC, "columns": {"a": "long"}}, "value is raw"),
+        ({**JSON, "columns": {"": "long"}}, "a column's name has 1 to 255 characters, that of '' has 0"),
+        ({**JSON, "columns": {"x" * 256: "long"}}, "that of 'xxxxxxxxxxxxxxxxxxxx' has 256"),
+        ({**JSON, "columns": {"_Offset": "long"}}, "no column can be called '_Offset': .* goes into '_Offset_'"),
+        ({**JSON, "columns": {"_day": "long"}, "partition_by": "day"}, "no column can be called '_day'"),
+        ({**JSON, "columns": {"a b": "long"}}, "no column can be called 'a b': .* goes into 'a_b', declare that"),
+        ({**JSON, "columns": {"A": "long", "a": "long"}}, "columns 'A' and 'a' differ in case only"),
+        (
+            {**JSON, "columns": {f"c{each}": "long" for each in range(1001)}},
+            "at most 1,000 columns, 1,001 are declared",
+        ),
+        ({**JSON, "columns": {"d": "decimal(5, )"}}, r"no type 'decimal\(5, \)': there are boolean"),
+        ({**JSON, "columns": {"d": "decimal(²)"}}, r"no type 'decimal\(²\)'"),
+        ({**JSON, "columns": {"d": "decimal(5,6)"}}, r"no type 'decimal\(5,6\)'"),
+        ({**JSON, "columns": {"d": "decimal(39)"}}, r"no type 'decimal\(39\)'"),
         ({**TOPIC, "value": "avro"}, "needs either a registry or a schema_file"),
         ({**TOPIC, "value": "avro", "registry": "http://r", "schema_file": "f"}, "needs either a registry"),
         ({**TOPIC, "value": "json", "schema_file": "f"}, "value json has no use for a schema_file"),
