@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from pipeline.cli.job_file import pairs, read_job_file, spark_settings, with_flags
 from pipeline.core.tables_job import tables_job
@@ -55,5 +56,9 @@ def tables(**flags: Any) -> None:
     flags["catalog"] = pairs("catalog", flags["catalog"])
     flags["columns"] = pairs("column", flags.pop("column"))
     flags["options"] = pairs("option", flags.pop("option"))
-    job = tables_job(with_flags(file, flags))
+    values = with_flags(file, flags)
+    by = click.get_current_context().get_parameter_source("registry_user")
+    if by is ParameterSource.ENVIRONMENT and not values.get("registry"):
+        del values["registry_user"]  # it is there for other jobs
+    job = tables_job(values)
     run_tables(job, settings, lambda line: click.echo(line))

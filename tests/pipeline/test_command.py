@@ -35,8 +35,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
         yield running_cluster
 
 
-def command(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
+def command(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), env=environment)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,18 @@ def test_wrong_job_files_are_one_line(tmp_path: Path, name: str, content: str, l
     assert result.exit_code == 1
     assert line in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_registrys_user_in_the_environment_is_of_jobs_with_a_registry() -> None:
+    """It stopped all others."""
+    unreachable = ("--bootstrap-servers", "localhost:1", "--option", f"{_TIMEOUT}=300")
+    result = command("tables", "--topics", "t", *unreachable, BARNABAS_REGISTRY_USER="me:secret")
+    assert "no answer to metadata from the cluster at localhost:1" in result.stderr
+    by_registry = ("--value", "avro", "--registry", "http://localhost:1")
+    result = command("tables", "--topics", "t", *unreachable, *by_registry, BARNABAS_REGISTRY_USER="me")
+    assert "registry_user is NAME:SECRET" in result.stderr
+    result = command("tables", "--topics", "t", *unreachable, "--registry-user", "me:secret")
+    assert "registry_user is NAME:SECRET, for a registry" in result.stderr
 
 
 def test_sparks_settings_are_written_as_spark_has_them() -> None:
