@@ -58,6 +58,7 @@ _LIMITS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTr
 _READ: Final = (
     *SUBSCRIPTIONS,
     "startingOffsets",
+    "startingOffsetsOfUnnamed",
     "startingTimestamp",
     "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy",
@@ -225,7 +226,8 @@ def _places(given: Given, use: Use) -> tuple[Place, Place]:
     strategy = {"error": False, "latest": True}
     starting = _place(given, "starting", End.EARLIEST if use is Use.BATCH else End.LATEST)
     starting = starting._replace(
-        is_latest_where_no_time=given.one_of("startingOffsetsByTimestampStrategy", False, strategy)
+        is_latest_where_no_time=given.one_of("startingOffsetsByTimestampStrategy", False, strategy),
+        is_earliest_where_unnamed=given.one_of("startingOffsetsOfUnnamed", False, {"error": False, "earliest": True}),
     )
     ending = _place(given, "ending", End.LATEST)._replace(is_latest_where_no_time=True)
     if use is Use.STREAM:

@@ -24,7 +24,8 @@ class End(IntEnum):
 class Place(NamedTuple):
     """Where to start or end: in this order of precedence a time for all, times or offsets by partition, `end`.
 
-    Offsets may be those of `End`. Where there is no record at a time or later: the latest offset, or an error.
+    Offsets may be those of `End`. Where there is no record at a time or later: the latest offset, or an error. Offsets
+    that don't name just the partitions that there are: what is not named is at its earliest one, or an error.
     """
 
     end: End
@@ -32,6 +33,7 @@ class Place(NamedTuple):
     times_ms: Mapping[TopicPartition, int] | None = None
     offsets: Mapping[TopicPartition, int] | None = None
     is_latest_where_no_time: bool = False
+    is_earliest_where_unnamed: bool = False
 
     def mentions(self, end: End) -> bool:
         if self.time_ms is not None or self.times_ms is not None:

@@ -25,6 +25,8 @@ def positions_at(client: KafkaClient, place: Place, extents: Extents) -> dict[st
     elif place.times_ms is not None:
         _check_partitions("times", place.times_ms, partitions)
         offsets = _offsets_at_times(client, place, place.times_ms, extents)
+    elif place.offsets is not None and place.is_earliest_where_unnamed:
+        offsets = {**dict.fromkeys(partitions, End.EARLIEST), **place.offsets}
     elif place.offsets is not None:
         _check_partitions("offsets", place.offsets, partitions)
         offsets = place.offsets

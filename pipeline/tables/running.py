@@ -116,6 +116,8 @@ def source_options(job: TablesJob, positions: Positions) -> dict[str, str]:
         "kafka.bootstrap.servers": job.bootstrap_servers,
         subscription[0]: subscription[1],
         "startingOffsets": json.dumps(offsets) if offsets else "earliest",
+        # A topic or a partition may come, or go, between the run's look at the cluster and the source's.
+        "startingOffsetsOfUnnamed": "earliest",
         "includeHeaders": "true",
         "kafka.isolation.level": "read_committed",
         "maxBytesPerTrigger": str(job.batch_bytes_max),
