@@ -18,6 +18,7 @@ import msgspec
 from pipeline.core.errors import PipelineError, WrongOption
 
 _UINT32 = 0xFFFFFFFF
+_BEHIND_MS_MAX = 1_000
 _ANEW = "to begin anew with what there is, delete both the target and the state"
 
 
@@ -246,14 +247,25 @@ def same_record(one: SourceRecord, other: SourceRecord) -> bool:
 
 @dataclass(slots=True)
 class Pace:
-    """At most `rate` records a second, 0 for no bound; `begun_ms` and the times given are of one clock."""
+    """At most `rate` records a second, 0 for no bound, from the first that is sent. What a stall longer than a second
+    held up is not made up for. The times given are of one clock."""
 
     rate: int
-    begun_ms: int
     sent: int = 0
+    _begun_ms: int = 0
+    _due_from_ms: int = 0
 
     def wait_ms(self, now_ms: int) -> int:
         """How long the next record has to wait."""
+        if self.sent == 0:
+            self._begun_ms = self._due_from_ms = now_ms
         if self.rate == 0:
             return 0
-        return max(0, self.begun_ms + self.sent * 1000 // self.rate - now_ms)
+        planned_ms = self.sent * 1000 // self.rate
+        if now_ms - planned_ms - self._due_from_ms > _BEHIND_MS_MAX:
+            self._due_from_ms = now_ms - planned_ms
+        return max(0, self._due_from_ms + planned_ms - now_ms)
+
+    def per_second(self, now_ms: int) -> float:
+        """Since the first record that was sent."""
+        return self.sent * 1000 / max(now_ms - self._begun_ms, 1)

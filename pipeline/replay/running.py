@@ -133,7 +133,7 @@ def _write_all(
     say: Callable[[str], None],
 ) -> int:
     choose = _partition_of(job, len(writer.ends))
-    pace = Pace(job.rate, time.monotonic_ns() // 1_000_000)
+    pace = Pace(job.rate)
     told = time.monotonic()
     for record in in_order(source.records(state.source_starts, state.ends)):
         partition = choose(record)
@@ -141,7 +141,7 @@ def _write_all(
             continue
         if pace.sent == 0:
             _warn_of_retention(job, record, say)
-        while (wait_ms := pace.wait_ms(time.monotonic_ns() // 1_000_000)) > 0:
+        while (wait_ms := pace.wait_ms(_monotonic_ms())) > 0:
             writer.poll()
             time.sleep(wait_ms / 1000)
         writer.write(partition, record)
@@ -171,8 +171,12 @@ def _utc(time_ms: int) -> str:
 
 
 def _line(pace: Pace, record: SourceRecord) -> str:
-    seconds = max(time.monotonic_ns() / 1e9 - pace.begun_ms / 1000, 0.001)
-    return f"{pace.sent:,} records ({pace.sent / seconds:,.0f}/s), at those of {_utc(record.timestamp_ms)}"
+    rate = pace.per_second(_monotonic_ms())
+    return f"{pace.sent:,} records ({rate:,.0f}/s), at those of {_utc(record.timestamp_ms)}"
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 def _partition_of(job: ReplayJob, count: int) -> Callable[[SourceRecord], int]:

@@ -96,12 +96,30 @@ def test_a_source_that_lost_its_first_records_is_refused() -> None:
 
 
 def test_the_pace() -> None:
-    pace = Pace(10, begun_ms=1000)
+    pace = Pace(10)
     assert pace.wait_ms(1000) == 0
     pace.sent = 5
     assert pace.wait_ms(1200) == 300
     assert pace.wait_ms(2000) == 0
-    assert Pace(0, 0, sent=10**9).wait_ms(0) == 0
+    assert Pace(0, sent=10**9).wait_ms(0) == 0
+
+
+def sent_within(pace: Pace, since_ms: int, until_ms: int) -> int:
+    """How many records go out, by a clock that only waiting moves."""
+    now_ms, before = since_ms, pace.sent
+    while (now_ms := now_ms + pace.wait_ms(now_ms)) < until_ms:
+        pace.sent += 1
+    return pace.sent - before
+
+
+def test_the_pace_does_not_make_up_for_what_was_passed_over_or_stalled() -> None:
+    """A run that went on was ahead by all that was there already, and a stalled one by its stall: thousands at once."""
+    pace = Pace(100)
+    assert sent_within(pace, 60_000, 61_000) == 100
+    assert pace.per_second(61_000) == 100
+    assert sent_within(pace, 121_000, 122_000) == 100
+    assert sent_within(pace, 122_500, 123_000) == 100  # half a second late: made up for
+    assert sent_within(pace, 123_000, 124_000) == 100
 
 
 def test_the_state_is_read_as_it_was_written() -> None:
