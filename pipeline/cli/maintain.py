@@ -41,13 +41,18 @@ def maintain(
 ) -> None:
     """Small files made large, old snapshots forgotten, files of no commit deleted; beside a running job."""
     from pipeline.tables.maintaining import maintain_table
-    from pipeline.tables.running import wall_ms
+    from pipeline.tables.running import as_pipeline_error, wall_ms
     from pipeline.tables.warehouse import TableFormat, Warehouse
 
     warehouse = Warehouse(TableFormat(into), to, wall_ms, pairs("catalog", catalog))
     for name in names:
-        table = warehouse.open(name, "maintain")
-        if table is None:
-            raise WrongOption(f"there is no table {name} ({into}) at {to}")
-        done = maintain_table(table, wall_ms, small_mib * 1024 * 1024, keep_hours * HOUR_MS, orphans_hours * HOUR_MS)
+        try:
+            table = warehouse.open(name, "maintain")
+            if table is None:
+                raise WrongOption(f"there is no table {name} ({into}) at {to}")
+            done = maintain_table(
+                table, wall_ms, small_mib * 1024 * 1024, keep_hours * HOUR_MS, orphans_hours * HOUR_MS
+            )
+        except Exception as error:  # of the libraries of tables and catalogs
+            raise as_pipeline_error(error) from error
         click.echo(done.line(name))

@@ -25,7 +25,7 @@ from pipeline.core.tables_job import TablesJob
 from pipeline.kafka.client import KafkaClient
 from pipeline.schemas.decoding import decoder_of
 from pipeline.tables.cluster import JobCluster
-from pipeline.tables.contract import TableError
+from pipeline.tables.contract import CommitConflictError, TableError
 from pipeline.tables.destination import decoding_of
 from pipeline.tables.locations import local_path
 from pipeline.tables.session import spark_session
@@ -178,13 +178,20 @@ def _stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def as_pipeline_error(error: Exception, checkpoint: str) -> PipelineError:
-    """One sentence for what ended a run: ours as it was raised, Spark's by what it carries of ours."""
+def as_pipeline_error(error: Exception, checkpoint: str = "") -> PipelineError:
+    """One sentence for what ended a run: ours as it was raised, Spark's by what it carries of ours.
+
+    Without a checkpoint it was not a job's, but that of other work on a table.
+    """
     if isinstance(error, PipelineError):
         return error
     log.info("what ended the run", exc_info=error)
     text = str(error)
+    if isinstance(error, CommitConflictError):
+        return TableError(f"another commit came between, nothing is lost, start it again: {' '.join(text.split())}")
     if any(sign in text for sign in _FULL):
+        if not checkpoint:
+            return TableError("no space left for the table; make room and start it again: nothing of it is lost")
         return TableError(
             f"no space left for the checkpoint {checkpoint} or the table beside it; make room and start the job again: "
             "it goes on from what the table has"

@@ -7,6 +7,7 @@ import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -45,6 +46,8 @@ class Warehouse:
             case TableFormat.ICEBERG:
                 from pipeline.tables.iceberg import IcebergTable
 
+                if not self.catalog and not self._own_catalog.exists():
+                    return None  # nothing is made for who only looks
                 return IcebergTable.open(self.iceberg_catalog, self.identifier(name), job)
             case TableFormat.DELTA:
                 from pipeline.tables.delta import DeltaLakeTable
@@ -79,17 +82,22 @@ class Warehouse:
     def identifier(name: str) -> str:
         return name if "." in name else f"lake.{name}"
 
+    @property
+    def _own_catalog(self) -> Path:
+        """Iceberg's, beside the tables."""
+        root = local_path(to_uri(self.root))
+        if root is None:
+            raise TableError(f"Iceberg in {self.root} needs a catalog: --catalog type=rest --catalog uri=http://…")
+        return root / "catalog.db"
+
     @functools.cached_property
     def iceberg_catalog(self) -> Catalog:
         from pyiceberg.catalog import load_catalog
 
         properties = dict(self.catalog)
         if not properties:
-            root = local_path(to_uri(self.root))
-            if root is None:
-                raise TableError(f"Iceberg in {self.root} needs a catalog: --catalog type=rest --catalog uri=http://…")
-            root.mkdir(parents=True, exist_ok=True)
-            properties = {"type": "sql", "uri": f"sqlite:///{root}/catalog.db"}
+            self._own_catalog.parent.mkdir(parents=True, exist_ok=True)
+            properties = {"type": "sql", "uri": f"sqlite:///{self._own_catalog}"}
         properties.setdefault("warehouse", to_uri(self.root))
         return load_catalog("barnabas", **properties)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import subprocess
@@ -23,6 +24,8 @@ from deltalake import DeltaTable
 
 from pipeline.cli.__main__ import main
 from pipeline.cli.job_file import spark_settings
+from pipeline.tables.contract import CommitConflictError
+from pipeline.tables.delta import DeltaLakeTable
 from pipeline.tables.running import as_pipeline_error
 from tests.integration.running_cluster import ROOT, RunningCluster
 
@@ -56,6 +59,11 @@ def command(*arguments: str, **environment: str) -> Result:
         (("replay", "--target", "t"), "a table, or a source_topic, is needed"),
         (("replay", "--target", "t", "--table", "x", "--since", "monday"), "'monday' is no time"),
         (("maintain", "--to", "/tmp", "--into", "delta", "--table", "x"), "there is no table x (delta) at /tmp"),
+        (("maintain", "--table", "x", "--catalog", "foo=bar"), "ValueError: URI missing"),
+        (
+            ("maintain", "--table", "x", "--catalog", "type=rest", "--catalog", "uri=http://localhost:1"),
+            "ConnectionError: HTTPConnectionPool(host='localhost', port=1)",
+        ),
     ],
 )
 def test_wrong_options_are_one_line(arguments: tuple[str, ...], line: str) -> None:
@@ -115,6 +123,27 @@ def test_sparks_settings_are_written_as_spark_has_them() -> None:
     assert file == {"topics": ["a"]}
 
 
+def test_upkeep_of_a_place_without_tables_makes_nothing_there(tmp_path: Path) -> None:
+    result = command("maintain", "--to", str(tmp_path / "mistyped"), "--table", "orders")
+    assert result.exit_code == 1
+    assert f"there is no table orders (iceberg) at {tmp_path}/mistyped" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_upkeep_that_meets_a_commit_at_its_first_look_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def conflict(*_: object) -> None:
+        raise CommitConflictError("lake.orders: the head\nmoved")
+
+    monkeypatch.setattr(DeltaLakeTable, "open", conflict)
+    result = command("maintain", "--to", str(tmp_path), "--into", "delta", "--table", "orders")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "barnabas-pipeline: another commit came between, nothing is lost, start it again: lake.orders: the head moved\n"
+    )
+
+
 def test_a_topic_that_is_not_there(cluster: RunningCluster, tmp_path: Path) -> None:
     result = command(
         "tables", "--topics", "absent", "--bootstrap-servers", cluster.bootstrap, "--to", str(tmp_path / "lake")
@@ -144,6 +173,11 @@ def test_a_topic_that_is_not_there(cluster: RunningCluster, tmp_path: Path) -> N
 )
 def test_what_spark_says_becomes_one_sentence(said: str, line: str) -> None:
     assert str(as_pipeline_error(RuntimeError(said), "/c")).startswith(line)
+
+
+def test_a_full_disk_without_a_job_is_one_sentence() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert str(as_pipeline_error(full)).startswith("no space left for the table; make room")
 
 
 def produce(cluster: RunningCluster, topic: str, values: list[bytes]) -> None:
