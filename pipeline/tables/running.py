@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 import re
 import signal
 import socket
@@ -16,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from pipeline.core.errors import PipelineError
+from pipeline.core.errors import PipelineError, WrongOption
 from pipeline.core.freshness import BatchFigures
 from pipeline.core.losses import loss_advice
 from pipeline.core.options import Use, read_options
@@ -59,12 +61,34 @@ class MetricsFile:
 
     path: Path
     job: str
+    is_behind: bool = False
+
+    def check(self) -> None:
+        """Raises WrongOption where nothing can be written: before the job starts, and not after its first batch."""
+        try:
+            if self.path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            self._unnamed.touch()
+            self._unnamed.unlink()
+        except OSError as error:
+            raise WrongOption(f"the metrics file {self.path} can't be written: {error.strerror}") from None
 
     def write(self, figures: BatchFigures) -> None:
+        """Where that fails the job goes on: its tables don't need it."""
         document = {"job": self.job, "wall_ms": wall_ms(), **figures.document()}
-        unnamed = self.path.with_suffix(".tmp")
-        unnamed.write_text(json.dumps(document) + "\n")
-        unnamed.replace(self.path)
+        try:
+            self._unnamed.write_text(json.dumps(document) + "\n")
+            self._unnamed.replace(self.path)
+        except OSError as error:
+            if not self.is_behind:  # once, and not for every batch
+                log.warning("the metrics file is not written, it has old figures: %s", error)
+            self.is_behind = True
+        else:
+            self.is_behind = False
+
+    @property
+    def _unnamed(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.tmp")
 
 
 def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], None]) -> None:
@@ -73,6 +97,9 @@ def run_tables(job: TablesJob, settings: dict[str, str], say: Callable[[str], No
     Raises PipelineError with one sentence for whatever ends it otherwise. `settings` are Spark's.
     """
     metrics = MetricsFile(Path(job.metrics_file), job.name) if job.metrics_file else None
+
+    if metrics is not None:
+        metrics.check()
 
     def figures(batch: BatchFigures) -> None:
         say(batch.line())
