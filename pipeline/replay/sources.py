@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,12 +18,15 @@ from pipeline.core.ranges import OffsetRange
 from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, without_time
 from pipeline.kafka.client import EARLIEST, LATEST, KafkaClient
 from pipeline.kafka.reading import read_range
+from pipeline.replay.windows import NEEDED, Window, read_into
 from pipeline.tables.contract import Table
-from pipeline.tables.record_columns import record_schema
 from pipeline.tables.rows_of_files import as_schema, read_rows
 
-_NEEDED = record_schema("", with_value=True)
-_PLACES = pa.schema([_NEEDED.field(name) for name in ("topic", "partition", "offset")])
+_PLACES = pa.schema([NEEDED.field(name) for name in ("topic", "partition", "offset")])
+_HELD_BYTES = 256 * 1024 * 1024
+"""Of a table's rows, as Arrow has them."""
+_CONVERTED_ROWS = 50_000
+"""As objects of Python."""
 
 
 class Source(Protocol):
@@ -52,7 +56,7 @@ class _FileExtent:
 
 @dataclass(slots=True)
 class TableSource:
-    """A raw table, or a decoded one that kept its values' bytes. One file per partition is read at a time.
+    """A raw table, or a decoded one that kept its values' bytes. Read so that its size does not matter.
 
     `topic` is needed where the table holds several.
     """
@@ -66,7 +70,7 @@ class TableSource:
     def open(cls, table: Table, job: ReplayJob) -> TableSource:
         names = table.arrow_schema().names
         prefix = "_" if "_offset" in names else ""
-        lacking = [name for name in _NEEDED.names if prefix + name not in names]
+        lacking = [name for name in NEEDED.names if prefix + name not in names]
         if lacking:
             raise ReplayError(
                 f"table {table.name} has no column {prefix}{lacking[0]}: a replay needs records whole, as a raw table "
@@ -98,7 +102,7 @@ class TableSource:
         topics: set[str] = set()
         found: dict[int, list[_FileExtent]] = {}
         for file in self.table.files():
-            rows = self._read(file.uri, _PLACES)
+            rows = self._places(file.uri)
             topics.update(pc.unique(rows["topic"]).to_pylist())
             bounds = self._of_topic(rows).group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
             for each in bounds.to_pylist():
@@ -122,16 +126,10 @@ class TableSource:
         wanted = self.job.source_topic
         return rows.filter(pc.equal(rows["topic"], wanted)) if wanted else rows
 
-    def _read(self, uri: str, schema: pa.Schema) -> pa.Table:
-        try:
-            rows = read_rows(uri, [self._prefix + name for name in schema.names])
-        except FileNotFoundError:
-            raise ReplayError(
-                f"{uri} of table {self.table.name} went away while it was replayed, as upkeep (maintain) deletes what "
-                "others replaced: run again to go on with the table as it is now"
-            ) from None
-        # In the types of every file: Delta's merges write views, of which Arrow can't take rows.
-        return as_schema(rows.rename_columns([name.removeprefix(self._prefix) for name in rows.column_names]), schema)
+    def _places(self, uri: str) -> pa.Table:
+        with self._told_if_gone(uri):
+            rows = read_rows(uri, [self._prefix + name for name in _PLACES.names])
+        return as_schema(rows.rename_columns([name.removeprefix(self._prefix) for name in rows.column_names]), _PLACES)
 
     def _records_of(self, partition: int, end: int) -> Iterator[SourceRecord]:
         """Files whose offsets lie between each other's (an upsert table's may) are read together, and sorted."""
@@ -147,13 +145,8 @@ class TableSource:
             yield from self._sorted(group, partition, end)
 
     def _sorted(self, group: list[_FileExtent], partition: int, end: int) -> Iterator[SourceRecord]:
-        parts = []
-        for extent in group:
-            rows = self._of_topic(self._read(extent.uri, _NEEDED))
-            parts.append(rows.filter(pc.and_(pc.equal(rows["partition"], partition), pc.less(rows["offset"], end))))
-        ordered = pa.concat_tables(parts).sort_by([("offset", "ascending")])
         before = None
-        for record in _in_time(ordered, self.job):
+        for record in self._windowed(group, partition, end):
             if record.offset == before:
                 raise ReplayError(
                     f"table {self.table.name} has two records {partition}/{record.offset}, since its topic was deleted "
@@ -161,6 +154,30 @@ class TableSource:
                 )
             before = record.offset
             yield record
+
+    def _windowed(self, group: list[_FileExtent], partition: int, end: int) -> Iterator[SourceRecord]:
+        """Of all partitions, which are read in turns, no more than the bounds are in memory."""
+        low, end = group[0].first, min(end, max(each.last for each in group) + 1)
+        at_once = max(1, _CONVERTED_ROWS // len(self._extents))
+        while low < end:
+            window = Window(self.job.source_topic, partition, low, end, _HELD_BYTES // len(self._extents))
+            for extent in group:
+                if window.reaches(extent.first, extent.last):
+                    with self._told_if_gone(extent.uri):
+                        read_into(window, extent.uri, self._prefix)
+            rows, low = window.ordered(), window.high
+            for first in range(0, rows.num_rows, at_once):
+                yield from _in_time(rows.slice(first, at_once), self.job)
+
+    @contextmanager
+    def _told_if_gone(self, uri: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise ReplayError(
+                f"{uri} of table {self.table.name} went away while it was replayed, as upkeep (maintain) deletes what "
+                "others replaced: run again to go on with the table as it is now"
+            ) from None
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +20,10 @@ from pipeline.core.positions import TopicPartition
 from pipeline.core.replay import ReplayError, ReplayJob, SourceRecord, replay_job
 from pipeline.core.settings import Isolation
 from pipeline.kafka.client import KafkaClient
+from pipeline.replay import sources, windows
 from pipeline.replay.running import run_replay
 from pipeline.replay.sources import TableSource, TopicSource
+from pipeline.replay.windows import Window
 from pipeline.tables.maintaining import maintain_table
 from tests.pipeline.tables_world import FakeCluster, World, timestamp_of
 
@@ -36,6 +40,9 @@ SCHEMA = pa.schema(
 )
 
 
+HEADERS_OF: list[tuple[tuple[str, bytes | None], ...]] = [(), (("a", b"1"), ("a", None)), (("b", b""),)]
+
+
 def not_made_anew(topic: str) -> bool:
     return topic == ""
 
@@ -50,7 +57,9 @@ def replayed(path: Path, files: list[list[tuple[int, int | None]]], **options: A
             "timestamp": [None if time_ms is None else time_ms * 1000 for _, time_ms in rows],
             "key": [None] * len(rows),
             "value": [b"v"] * len(rows),
-            "headers": [None] * len(rows),
+            "headers": [
+                [{"key": key, "value": value} for key, value in HEADERS_OF[offset % 3]] or None for offset, _ in rows
+            ],
         }
         pq.write_table(pa.table(columns, schema=SCHEMA), path / f"{number}.parquet")
     found = [SimpleNamespace(uri=f"file://{each}") for each in sorted(path.glob("*.parquet"))]
@@ -93,6 +102,56 @@ def test_a_file_that_upkeep_deleted_meanwhile_is_one_line(tmp_path: Path) -> Non
         Path(file.uri.removeprefix("file://")).unlink()
     with pytest.raises(ReplayError, match=r"went away while it was replayed, .*: run again to go on"):
         list(source.records(source.starts(), source.ends())[0])
+
+
+def test_of_a_table_few_rows_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of an upsert table was, since its files' offsets lie between each other's."""
+    held: list[int] = []
+    held_bytes: list[int] = []
+    converted: list[int] = []
+    ordered, in_time = Window.ordered, sources._in_time
+
+    def noting_ordered(window: Window) -> pa.Table:
+        rows = ordered(window)
+        held.append(rows.num_rows)
+        held_bytes.append(rows.nbytes)
+        return rows
+
+    def noting_converted(rows: pa.Table, job: ReplayJob) -> Iterator[SourceRecord]:
+        converted.append(rows.num_rows)
+        return in_time(rows, job)
+
+    monkeypatch.setattr(Window, "ordered", noting_ordered)
+    monkeypatch.setattr(sources, "_in_time", noting_converted)
+    monkeypatch.setattr(sources, "_HELD_BYTES", 20_000)
+    monkeypatch.setattr(sources, "_CONVERTED_ROWS", 30)
+    monkeypatch.setattr(windows, "_READ_ROWS_MAX", 64)
+    offsets = random.Random(1).sample(range(100_000), 5_000)
+    files: list[list[tuple[int, int | None]]]
+    files = [[(offset, offset + 1) for offset in offsets[number::7]] for number in range(7)]
+    found = replayed(tmp_path, files)
+    assert [each.offset for each in found] == sorted(offsets)
+    assert [each.headers for each in found] == [HEADERS_OF[each.offset % 3] for each in found]
+    assert sum(held) == sum(converted) == 5_000
+    assert max(held_bytes) <= 20_000
+    assert max(converted) == 30
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_a_window_of_a_single_large_record(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which alone is more than may be held."""
+    monkeypatch.setattr(sources, "_HELD_BYTES", 10)
+    monkeypatch.setattr(windows, "_READ_ROWS_MAX", 2)
+    cluster = FakeCluster()
+    cluster.produce("orders", 0, *((b"%d" % each, b"v" * 1000) for each in range(20)))
+    world = World(tmp_path, cluster, {"into": "delta", "mode": mode})
+    world.run()
+    cluster.produce("orders", 0, *((b"%d" % each, b"w" * 1000) for each in range(0, 20, 2)))
+    world.run()
+    found = whole_table(world, replay_job({"target": "copy", "table": "orders"}))
+    expected = [*range(1, 20, 2), *range(20, 30)] if mode == "upsert" else list(range(30))
+    assert [each.offset for each in found] == expected
+    assert [each.headers for each in found] == [(("h", b"%d" % each), ("n", None)) for each in expected]
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
