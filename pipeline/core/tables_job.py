@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, Final, Literal
 
 import msgspec
@@ -77,6 +78,9 @@ class TablesJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 def tables_job(values: Mapping[str, Any]) -> TablesJob:
     """The job, every field checked. Raises WrongOption with one sentence about the first wrong one."""
+    for name in values:
+        if name not in TablesJob.__struct_fields__:
+            raise WrongOption(f"this job can't be: unknown field `{name}`{_hint(str(name))}")
     try:
         job = msgspec.convert(dict(values), TablesJob)
         _ = job.partitioning, job.declared
@@ -86,6 +90,12 @@ def tables_job(values: Mapping[str, Any]) -> TablesJob:
     if wrong:
         raise WrongOption(f"this job can't be: {wrong}")
     return job
+
+
+def _hint(name: str) -> str:
+    """What was meant, maybe: a flag's name, or that of an option that is said several times."""
+    close = get_close_matches(name.replace("-", "_"), TablesJob.__struct_fields__, 1)
+    return f", did you mean `{close[0]}`?" if close else ""
 
 
 def _wrong(job: TablesJob) -> str:
