@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -110,6 +111,36 @@ def test_rows_are_the_records(contents: list[tuple[list[Record], Compression]]) 
         offset += 7
     assert in_short(decode(data)) == expected
     assert [row["topic"] for row in decode(data, with_headers=False)] == ["orders"] * len(expected)
+
+
+@settings(max_examples=100)
+@given(
+    batches, st.integers(1, 9), st.integers(0, 3), st.none() | st.tuples(st.integers(0, 1 << 20), st.integers(0, 255))
+)
+def test_rows_are_the_same_however_records_and_headers_are_cut(
+    contents: list[tuple[list[Record], Compression]], rows_max: int, rounds_max: int, broken: tuple[int, int] | None
+) -> None:
+    """And so is the error of broken ones."""
+    data = b""
+    for batch, _ in contents:
+        payload = bytearray(build_batch(batch, base_offset=len(data))[HEADER_BYTES:])
+        if broken is not None:
+            payload[broken[0] % len(payload)] = broken[1]
+        data += assemble_batch(parse_header(build_batch(batch, base_offset=len(data))), bytes(payload))
+
+    def outcome() -> list[dict[str, Any]] | None:
+        try:
+            return [
+                row
+                for columns in decoded(data)
+                for row in columns.set_column(5, "timestamp", columns.column("timestamp").cast(pa.int64())).to_pylist()
+            ]
+        except CorruptBatch:
+            return None
+
+    whole = outcome()
+    with patch.multiple(columns_module, ROWS_MAX=rows_max, _ROUNDS_MAX=rounds_max):
+        assert outcome() == whole
 
 
 @settings(max_examples=300)
