@@ -21,6 +21,7 @@ _INSTEAD: Final = {
     "subscribepattern": "say topic_pattern",
     "assign": "say topics",
     "startingoffsets": "say starting",
+    "startingoffsetsofunnamed": "what is new begins at its beginning",
     "startingtimestamp": "say starting",
     "startingoffsetsbytimestamp": "say starting",
     "includeheaders": "tables always have them",

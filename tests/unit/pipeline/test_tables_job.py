@@ -97,6 +97,7 @@ def test_wrong_options_are_told(values: dict[str, object], reason: str) -> None:
         ("startingOffsets", "say starting"),
         ("startingTimestamp", "say starting"),
         ("startingOffsetsByTimestamp", "say starting"),
+        ("startingOffsetsOfUnnamed", "what is new begins at its beginning"),
         ("includeHeaders", "tables always have them"),
     ],
 )
