@@ -39,15 +39,20 @@ def replay(**flags: Any) -> None:
 
     file = read_job_file(flags.pop("job_path"))
     flags["catalog"] = pairs("catalog", flags["catalog"])
-    flags["since_ms"], flags["until_ms"] = _time_ms(flags.pop("since")), _time_ms(flags.pop("until"))
-    job = replay_job(with_flags(file, flags))
+    values = with_flags(file, flags)
+    for name in ("since", "until"):
+        if name in values:
+            values[f"{name}_ms"] = _time_ms(values.pop(name))
+    job = replay_job(values)
     written = run_replay(job, lambda line: click.echo(line))
     click.echo(f"{job.target}: {written:,} records written")
 
 
-def _time_ms(text: str | None) -> int | None:
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
+def _time_ms(given: object) -> int:
+    """`given`: a flag's text, or whatever a job file makes of a time (TOML and YAML have dates of their own)."""
+    text = given.isoformat() if isinstance(given, datetime.date) else str(given)
+    if text.isdecimal():
+        return int(text)
     try:
         at = datetime.datetime.fromisoformat(text)
     except ValueError:
