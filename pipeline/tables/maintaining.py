@@ -104,7 +104,7 @@ def _compact(table: Table, group: list[TableFile]) -> None:
         except CommitConflictError as error:
             log.info("%s; once more", error)
             table.refresh()
-            if _has(table, written):
+            if written and _has(table, written):
                 return  # it was made, and its answer was lost
             if not _has(table, group):
                 break  # what was written is of before

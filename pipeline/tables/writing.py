@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import mmh3
@@ -150,12 +150,12 @@ def discard(files: Iterable[WrittenFile]) -> None:
         delete_file(each.uri)
 
 
-def discard_uncommitted(table: Table, files: Iterable[WrittenFile]) -> None:
+def discard_uncommitted(table: Table, files: Collection[WrittenFile]) -> None:
     """Delete those that the table's head, as last read, does not name.
 
     A commit that seemed to fail may have been made, and its answer lost: then these files are the table's.
     """
-    named = {each.uri for each in table.files()}
+    named = {each.uri for each in table.files()} if files else set()
     discard(each for each in files if each.uri not in named)
 
 

@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make pipeline)")
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
-from pipeline.core.columns import RESERVED
+from pipeline.core.columns import RESERVED, Kind
+from pipeline.tables.arrow_types import from_arrow_schema
 from pipeline.tables.contract import CommitConflictError, TableError
 from pipeline.tables.record_columns import RECORD_FIELDS, TOMBSTONE
 from tests.pipeline.tables_world import FakeCluster, World
@@ -42,6 +43,20 @@ def test_a_declared_column_that_the_table_lacks_is_added(table_format: str, tmp_
     assert prices == {1: None, 2: decimal.Decimal("10.00"), 3: decimal.Decimal("10.55")}
     world.run()
     assert world.identities("orders") == world.produced("orders")
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_each_type_is_the_same_in_a_table_that_was_given_it(table_format: str, tmp_path: Path) -> None:
+    """Formats have names of their own for them: a run that declares what its table has is never refused."""
+    world = world_of(tmp_path, table_format, b'{"id": 1}')
+    names = [kind.value for kind in Kind if kind is not Kind.UNKNOWN]
+    world.options["columns"] = {f"of_{name}": name for name in names} | {"of_decimal": "decimal(38,10)"}
+    for _ in range(2):
+        world.run()
+        table = world.warehouse.open("orders", "tables")
+        assert table is not None
+        columns = from_arrow_schema(table.arrow_schema()).columns
+        assert columns[-len(world.job.declared.columns) :] == world.job.declared.columns
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
