@@ -171,6 +171,9 @@ class RowMaker:
     columns_max: int = COLUMNS_MAX
     growth: Struct = field(default_factory=Struct)
     _declared: Struct = field(default_factory=Struct)
+    # By identity, since a schema's columns stay the same object (and are kept, so that no other gets its identity): to
+    # compare thousands of columns with each record of theirs takes too long.
+    _refused: dict[int, tuple[Struct, str]] = field(default_factory=dict)
     _fits: dict[str, tuple[str, Fit]] = field(init=False)
     _room: int = field(init=False)
 
@@ -190,11 +193,24 @@ class RowMaker:
             raise
 
     def declare(self, declared: Struct) -> None:
-        """Note the columns of a schema, whether or not a value of them was seen; values don't change their types."""
+        """Note the columns of a schema, whether or not a value of them was seen; values don't change their types.
+
+        MisfitError: the table has no room for them, nor will it have; known at once when they come again.
+        """
+        _, reason = self._refused.get(id(declared), (declared, ""))
+        if reason:
+            raise MisfitError(reason)
+        try:
+            self._declare(declared)
+        except MisfitError as error:
+            self._refused[id(declared)] = (declared, str(error))
+            raise
+
+    def _declare(self, declared: Struct) -> None:
         renamed = [(column_name(column.name, self.reserved), column.type) for column in declared.columns]
         declared = Struct(tuple(Column(name, each) for name, each in renamed if name is not None))
-        self._declared = merged_structs(self._declared, declared)
         self._grow(additions(self.columns, declared))
+        self._declared = merged_structs(self._declared, declared)
 
     def _grow(self, growth: Struct) -> None:
         known = settled(growth)
