@@ -53,11 +53,15 @@ def with_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, A
 
 
 def pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
-    """`--name key=value`, any number of times. Raises WrongOption."""
+    """`--name key=value`, any number of times, once for each key. Raises WrongOption."""
     parsed = {}
     for text in given:
         key, sign, value = text.partition("=")
         if not sign or not key:
             raise WrongOption(f"--{name} is given as KEY=VALUE, not {text!r}")
+        if key.strip() in parsed:
+            raise WrongOption(
+                f"--{name} {key.strip()} is given twice, as {parsed[key.strip()]!r} and {value.strip()!r}"
+            )
         parsed[key.strip()] = value.strip()
     return parsed

@@ -48,6 +48,10 @@ def command(*arguments: str, **environment: str) -> Result:
         (("tables",), "this job can't be: either topics or a topic_pattern is needed, and not both"),
         (("tables", "--topics", "t", "--partition-by", "year"), "no partitioning 'year'"),
         (("tables", "--topics", "t", "--column", "a"), "--column is given as KEY=VALUE, not 'a'"),
+        (
+            ("tables", "--topics", "t", "--column", "a=long", "--column", "a=double"),
+            "--column a is given twice, as 'long' and 'double'",
+        ),
         (("tables", "--topics", "t", "--to", "/tmp/a%b"), "can't have ?, # or % in its name"),
         (("tables", "--job", "nowhere.yaml"), "the job file nowhere.yaml can't be read: No such file"),
         (("tables", "--topics", "t", "--bootstrap-servers", "here"), "'here' is not host:port"),
