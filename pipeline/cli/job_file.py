@@ -54,7 +54,7 @@ def with_flags(file: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, A
 
 def pairs(name: str, given: tuple[str, ...]) -> dict[str, str]:
     """`--name key=value`, any number of times, once for each key. Raises WrongOption."""
-    parsed = {}
+    parsed: dict[str, str] = {}
     for text in given:
         key, sign, value = text.partition("=")
         if not sign or not key:
