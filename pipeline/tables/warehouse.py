@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 DEAD_LETTERS = "__dead_letters"
+_OPENED_AGAIN_MAX: Final = 2
 
 
 class TableFormat(enum.Enum):
@@ -93,12 +95,18 @@ class Warehouse:
     @functools.cached_property
     def iceberg_catalog(self) -> Catalog:
         from pyiceberg.catalog import load_catalog
+        from sqlalchemy.exc import DatabaseError
 
         properties = dict(self.catalog)
         if not properties:
             self._own_catalog.parent.mkdir(parents=True, exist_ok=True)
             properties = {"type": "sql", "uri": f"sqlite:///{self._own_catalog}"}
         properties.setdefault("warehouse", to_uri(self.root))
+        # A catalog in SQL makes its own tables when it is first opened. Of two runs that start at once one finds none,
+        # and then can't make them: it looks again, once for each of both tables.
+        for _ in range(_OPENED_AGAIN_MAX):
+            with contextlib.suppress(DatabaseError):
+                return load_catalog("barnabas", **properties)
         return load_catalog("barnabas", **properties)
 
 
