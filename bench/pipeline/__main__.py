@@ -22,6 +22,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from barnabas.cli.processes import identify
+from bench.accounting import cpu_seconds
 from bench.ending import end_in_order
 from bench.report import RESULTS, ROOT, command_line, commit, describe_machine, utc_now
 from bench.sides import BarnabasSide
@@ -43,7 +45,8 @@ class Load:
 
 @dataclass(slots=True)
 class Comparison:
-    """`ratios` by pair: our rows per second over theirs."""
+    """`ratios` by pair: our rows per second over theirs; `cpu_ratios`: their CPU seconds over ours, which are Spark's
+    with its JVM and workers, the broker's not among them."""
 
     command: str
     commit: str
@@ -54,29 +57,51 @@ class Comparison:
     theirs: str
     seconds_ours: list[float]
     seconds_theirs: list[float]
+    cpu_seconds_ours: list[float]
+    cpu_seconds_theirs: list[float]
     ratios: list[float]
     ratio_median: float
+    cpu_ratios: list[float]
+    cpu_ratio_median: float
     rows_per_second_ours: int
     rows_per_second_theirs: int
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Of a whole topic. `figures` tell what was read."""
+
+    seconds: float
+    cpu_seconds: float
+    figures: list[Any]
+
+
 class Side:
-    """A process of `bench.pipeline.side`."""
+    """A process of `bench.pipeline.side`, with all its children a session of its own."""
 
     def __init__(self, name: str, command: list[str]) -> None:
         self.name = name
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=_environment()
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=_environment(),
+            start_new_session=True,
         )
+        identity = identify(self._process.pid)
+        assert identity is not None
+        self._session = identity
         self.spark = self._answer()["spark"]
 
-    def read(self) -> tuple[float, list[Any]]:
-        """Seconds, and the figures that tell what was read."""
+    def read(self) -> Reading:
         assert self._process.stdin is not None
+        before = cpu_seconds([self._session])
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         answer = self._answer()
-        return answer["seconds"], answer["figures"]
+        return Reading(answer["seconds"], cpu_seconds([self._session]) - before, answer["figures"])
 
     def stop(self) -> None:
         assert self._process.stdin is not None
@@ -114,38 +139,50 @@ def main(pairs: int, records: int, value_bytes: int, compression: str, is_saved:
             _side("kafka", [str(JVM_PYTHON), script, "kafka", bootstrap, TOPIC, jars]) as theirs,
         ):
             for _ in range(_WARM_UPS):
-                if ours.read()[1] != theirs.read()[1]:
+                if ours.read().figures != theirs.read().figures:
                     raise click.ClickException("the two sides did not read the same rows")
-            seconds: dict[str, list[float]] = {ours.name: [], theirs.name: []}
+            readings: dict[str, list[Reading]] = {ours.name: [], theirs.name: []}
             for pair in range(pairs):
                 for side in (ours, theirs) if pair % 2 == 0 else (theirs, ours):
-                    seconds[side.name].append(side.read()[0])
-                mine, other = seconds[ours.name][-1], seconds[theirs.name][-1]
+                    readings[side.name].append(side.read())
+                mine, other = readings[ours.name][-1], readings[theirs.name][-1]
                 click.echo(
-                    f"pair {pair + 1}: {records / mine:,.0f} rows/s, JVM connector {records / other:,.0f}, "
-                    f"ratio {other / mine:.2f}"
+                    f"pair {pair + 1}: {records / mine.seconds:,.0f} rows/s, JVM connector "
+                    f"{records / other.seconds:,.0f}, ratio {other.seconds / mine.seconds:.2f}; CPU seconds "
+                    f"{mine.cpu_seconds:.2f} and {other.cpu_seconds:.2f}"
                 )
             names = (f"format('barnabas'), Spark {ours.spark}", f"spark-sql-kafka-0-10, Spark {theirs.spark}")
-    ratios = [other / mine for mine, other in zip(seconds["barnabas"], seconds["kafka"], strict=True)]
-    comparison = Comparison(
+    comparison = _comparison(load, machine, names, readings["barnabas"], readings["kafka"])
+    click.echo(f"median ratio {comparison.ratio_median:.2f}; of CPU {comparison.cpu_ratio_median:.2f}")
+    if is_saved and pairs >= PAIRS_MIN_TO_SAVE:
+        path = RESULTS / f"pipeline-{comparison.taken.replace(':', '')}.json"
+        path.write_text(json.dumps(asdict(comparison), indent=2) + "\n")
+        click.echo(f"saved {path.relative_to(ROOT)}")
+
+
+def _comparison(
+    load: Load, machine: dict[str, str], names: tuple[str, str], ours: list[Reading], theirs: list[Reading]
+) -> Comparison:
+    ratios = [other.seconds / mine.seconds for mine, other in zip(ours, theirs, strict=True)]
+    cpu_ratios = [other.cpu_seconds / mine.cpu_seconds for mine, other in zip(ours, theirs, strict=True)]
+    return Comparison(
         command_line("bench.pipeline"),
         commit(),
         utc_now(),
         machine,
         load,
         *names,
-        [round(each, 3) for each in seconds["barnabas"]],
-        [round(each, 3) for each in seconds["kafka"]],
-        [round(each, 3) for each in ratios],
-        round(statistics.median(ratios), 3),
-        round(records / statistics.median(seconds["barnabas"])),
-        round(records / statistics.median(seconds["kafka"])),
+        seconds_ours=[round(each.seconds, 3) for each in ours],
+        seconds_theirs=[round(each.seconds, 3) for each in theirs],
+        cpu_seconds_ours=[round(each.cpu_seconds, 2) for each in ours],
+        cpu_seconds_theirs=[round(each.cpu_seconds, 2) for each in theirs],
+        ratios=[round(each, 3) for each in ratios],
+        ratio_median=round(statistics.median(ratios), 3),
+        cpu_ratios=[round(each, 3) for each in cpu_ratios],
+        cpu_ratio_median=round(statistics.median(cpu_ratios), 3),
+        rows_per_second_ours=round(load.records / statistics.median(each.seconds for each in ours)),
+        rows_per_second_theirs=round(load.records / statistics.median(each.seconds for each in theirs)),
     )
-    click.echo(f"median ratio {comparison.ratio_median:.2f}")
-    if is_saved and pairs >= PAIRS_MIN_TO_SAVE:
-        path = RESULTS / f"pipeline-{comparison.taken.replace(':', '')}.json"
-        path.write_text(json.dumps(asdict(comparison), indent=2) + "\n")
-        click.echo(f"saved {path.relative_to(ROOT)}")
 
 
 @contextmanager
