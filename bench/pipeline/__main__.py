@@ -26,7 +26,7 @@ from barnabas.cli.processes import identify
 from bench.accounting import cpu_seconds
 from bench.ending import end_in_order
 from bench.report import RESULTS, ROOT, command_line, commit, describe_machine, utc_now
-from bench.sides import BarnabasSide
+from bench.sides import ApacheKafkaSide, BarnabasSide
 
 JVM_PYTHON = ROOT / ".venv-pipeline-jvm/bin/python"
 JVM_JARS = ROOT / ".cache/spark-kafka/libs"
@@ -41,6 +41,7 @@ class Load:
     records: int
     value_bytes: int
     compression: str
+    broker: str
 
 
 @dataclass(slots=True)
@@ -121,15 +122,16 @@ class Side:
 @click.option("--records", type=click.IntRange(1), default=1_000_000, show_default=True)
 @click.option("--value-bytes", type=click.IntRange(1), default=100, show_default=True)
 @click.option("--compression", type=click.Choice(["none", "lz4", "zstd", "snappy", "gzip"]), default="none")
+@click.option("--broker", type=click.Choice(["barnabas", "kafka"]), default="barnabas", show_default=True)
 @click.option("--save/--no-save", "is_saved", default=True, help="Under bench/results, from three pairs on.")
-def main(pairs: int, records: int, value_bytes: int, compression: str, is_saved: bool) -> None:
+def main(pairs: int, records: int, value_bytes: int, compression: str, broker: str, is_saved: bool) -> None:
     """Measure, print and save."""
     end_in_order()
     if not JVM_PYTHON.exists():
         raise click.ClickException("Spark's JVM connector is not here: make bench-pipeline gets it")
-    load = Load(records, value_bytes, compression)
+    load = Load(records, value_bytes, compression, broker)
     machine = describe_machine()
-    with _cluster() as bootstrap:
+    with _cluster(broker) as bootstrap:
         click.echo(f"filling {records} records of {value_bytes} bytes, compression {compression}")
         _fill(bootstrap, load)
         jars = ",".join(str(jar) for jar in sorted(JVM_JARS.glob("*.jar")))
@@ -186,10 +188,10 @@ def _comparison(
 
 
 @contextmanager
-def _cluster() -> Iterator[str]:
+def _cluster(broker: str) -> Iterator[str]:
     directory = ROOT / ".cache/bench-pipeline"
     shutil.rmtree(directory, ignore_errors=True)
-    side = BarnabasSide(directory)
+    side = BarnabasSide(directory) if broker == "barnabas" else ApacheKafkaSide(directory)
     try:
         side.start()
         yield side.bootstrap
