@@ -120,7 +120,7 @@ class FaultCluster:
             self.kill(service)
         if self.network is not None:
             self.network.heal()
-        for path in [*map(self.layout.etcd_directory, ETCD), *self._log_directories()]:
+        for path in [*map(self.layout.etcd_directory, ETCD), *self.log_directories()]:
             _empty(path)
         self._epochs.clear()
         self.start()
@@ -248,7 +248,8 @@ class FaultCluster:
                 continue
         return None
 
-    def _log_directories(self) -> list[Path]:
+    def log_directories(self) -> list[Path]:
+        """Of all logstores."""
         return [path for logstore in LOGSTORES for path in self.layout.log_directories(logstore)]
 
     def _connect(self) -> Callable[[str], str]:

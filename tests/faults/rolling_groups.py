@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -21,11 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.checker import Verdict, check
+from tests.faults import evidence
+from tests.faults.checker import Kind, Verdict, check
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
 from tests.faults.groups.check import GroupVerdict, check_group
 from tests.faults.groups.history import read_group
@@ -234,6 +236,16 @@ def summary(restarts: int, log: Verdict, group: GroupVerdict) -> str:
     )
 
 
+def written_twice(log: Verdict, log_directories: Iterable[Path]) -> Iterator[str]:
+    """The batches of what is in the log twice, on each replica: by which producer, in which of its epochs."""
+    for example in log.examples.get(Kind.DUPLICATED, []):
+        found = re.fullmatch(r"partition (\d+): .* is at offsets (\d+) and (\d+)", example)
+        assert found is not None, example
+        partition, *offsets = map(int, found.groups())
+        for each in log_directories:
+            yield from evidence.batch_lines(each, f"{TOPIC}-{partition}", offsets)
+
+
 def _say(line: str) -> None:
     print(line, flush=True)
 
@@ -281,12 +293,14 @@ def main() -> int:
         try:
             log, group = rolling.run(services, arguments.times)
         except (UnhealthyError, MembersError, WorkloadError) as reason:
-            shutil.copytree(cluster.layout.directory / "logs", directory / "logs")
+            evidence.keep(cluster.layout.directory / "logs", cluster.log_directories(), directory)
             _say(f"{reason}; all that was seen is in {directory}")
             return 1
         is_clean = log.is_clean and group.is_clean
         if not is_clean:
-            shutil.copytree(cluster.layout.directory / "logs", directory / "logs")
+            evidence.keep(cluster.layout.directory / "logs", cluster.log_directories(), directory)
+            for line in written_twice(log, cluster.log_directories()):
+                _say(line)
     if arguments.save is not None:
         arguments.save.parent.mkdir(parents=True, exist_ok=True)
         arguments.save.write_text(_page(rolling.restarts, log, group, arguments))
