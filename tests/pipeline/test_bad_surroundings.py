@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,17 +26,6 @@ pytestmark = [needs_etcd, pytest.mark.timeout(900)]
 FORMATS = ["iceberg", "delta", "parquet"]
 SLOW_READING = ("--option", "kafka.max.partition.fetch.bytes=1")  # a batch of the log per fetch
 IMPATIENT = ("--option", "kafka.default.api.timeout.ms=2000")
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def topics(cluster: RunningCluster) -> Topics:
-    return Topics(cluster.bootstrap)
 
 
 @dataclass(slots=True)

@@ -32,12 +32,6 @@ from tests.integration.running_cluster import ROOT, RunningCluster
 _TIMEOUT = "kafka.default.api.timeout.ms"
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running_cluster:
-        yield running_cluster
-
-
 def command(*arguments: str, **environment: str) -> Result:
     return CliRunner().invoke(main, list(arguments), env=environment)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,6 @@ from tests.pipeline.job_process import LOCAL, JobProcess, rows_of
 from tests.pipeline.spark_world import Topics
 
 pytestmark = [needs_etcd, pytest.mark.timeout(600)]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def topics(cluster: RunningCluster) -> Topics:
-    return Topics(cluster.bootstrap)
 
 
 class Job:

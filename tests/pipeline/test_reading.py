@@ -36,11 +36,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster
         yield running
 
 
-@pytest.fixture(scope="module")
-def topics(cluster: RunningCluster) -> Topics:
-    return Topics(cluster.bootstrap)
-
-
 @pytest.fixture
 def client(cluster: RunningCluster) -> Iterator[KafkaClient]:
     with KafkaClient(ClientSettings(parse_bootstrap(cluster.bootstrap))) as opened:

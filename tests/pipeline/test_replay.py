@@ -44,12 +44,6 @@ Whole = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | Non
 PARTITIONS = 3
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running_cluster:
-        yield running_cluster
-
-
 @pytest.fixture(autouse=True)
 def _own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

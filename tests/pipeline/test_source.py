@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from pipeline.core.replay import murmur2
 from tests.integration.etcd_process import needs_etcd
-from tests.integration.running_cluster import RunningCluster
 from tests.pipeline.spark_world import Topics, batches, spark_session, stream
 
 pytestmark = [
@@ -27,17 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with RunningCluster(tmp_path_factory.mktemp("cluster"), 1) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def topics(cluster: RunningCluster) -> Topics:
-    return Topics(cluster.bootstrap)
 
 
 @pytest.fixture(scope="module")
