@@ -20,7 +20,6 @@ from tests.faults.topics import RefusedError, create_topic, in_sync
 WARM_UP_RECORDS: Final = 1000
 WARM_UP_SECONDS_MAX: Final = 60.0
 SAY_SECONDS: Final = 10.0
-EXAMPLES_IN_LOGS_MAX: Final = 10
 
 
 @dataclass(slots=True, frozen=True)
@@ -98,12 +97,19 @@ def _move(cluster: Cluster, plan: Plan, topic: str, producers: Producers, moves:
 
 
 def _copies(verdict: Verdict, cluster: Cluster, topic: str) -> list[str]:
-    """The batches of what is wrong, on each replica: which producer wrote them, in which epoch and sequences."""
+    """The batches of what is wrong, on each replica: which producer wrote them, in which epoch and sequences. Records
+    of the same batches are one example."""
+    seen: set[tuple[str, ...]] = set()
     lines = []
-    for example in verdict.examples[:EXAMPLES_IN_LOGS_MAX]:
-        if example.place.offsets:
-            lines.append(f"{example.kind}: {example.text}")
-            for each in cluster.log_directories():
-                partition = f"{topic}-{example.place.partition}"
-                lines += [f"  {line}" for line in evidence.batch_lines(each, partition, example.place.offsets)]
+    for example in verdict.examples:
+        partition = f"{topic}-{example.place.partition}"
+        batches = tuple(
+            f"  {line}"
+            for each in cluster.log_directories()
+            for line in evidence.batch_lines(each, partition, example.place.offsets)
+            if example.place.offsets
+        )
+        if batches and batches not in seen:
+            seen.add(batches)
+            lines += [f"{example.kind}: {example.text}", *batches]
     return lines
