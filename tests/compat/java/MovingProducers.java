@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicIntegerArray;
@@ -57,6 +58,7 @@ public class MovingProducers {
 
     private static final class OneProducer extends Thread {
         private static final long NAP_NS = 200_000;
+        private static final int VALUE_BYTES = 100;
 
         private final int number;
         private final String topic;
@@ -122,7 +124,9 @@ public class MovingProducers {
         private void send(int partition) {
             int sequence = sent[partition]++;
             unanswered.incrementAndGet(partition);
-            byte[] value = ("p" + number + "-" + partition + "-" + sequence).getBytes(StandardCharsets.US_ASCII);
+            byte[] name = ("p" + number + "-" + partition + "-" + sequence).getBytes(StandardCharsets.US_ASCII);
+            byte[] value = Arrays.copyOf(name, VALUE_BYTES);
+            Arrays.fill(value, name.length, VALUE_BYTES, (byte) ' ');
             client.send(
                     new ProducerRecord<>(topic, partition, null, value),
                     (metadata, error) -> answered(partition, sequence, metadata, error));

@@ -18,12 +18,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from barnabas.cli.local_cluster import ClusterError
+from tests.compat.matrix.toolchains import UnavailableError
 from tests.faults.cluster import UnhealthyError, signals_end_the_run
 from tests.faults.moving_leaders.clusters import BarnabasCluster, Cluster, KafkaCluster, kafka_is_lacking
 from tests.faults.moving_leaders.cpu_load import cpu_load
 from tests.faults.moving_leaders.log import UnreadableError
 from tests.faults.moving_leaders.movers import Move
-from tests.faults.moving_leaders.producers import Client, ProducersError, UnavailableError, command_of
+from tests.faults.moving_leaders.producers import Client, ProducersError, command_of
 from tests.faults.moving_leaders.report import RESULTS, save, verdict_line
 from tests.faults.moving_leaders.rows import Row, row_of, row_without_verdict, wrong
 from tests.faults.moving_leaders.run import Plan, play

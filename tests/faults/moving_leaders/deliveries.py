@@ -5,7 +5,8 @@
     sent 17 4713                            at the end: how many were sent to the partition
 
 A producer sends the sequences 0, 1, … to each partition; `sequence` counts per producer and partition and is not the
-sequence number of the protocol. The value of a record is `p<producer>-<partition>-<sequence>`.
+sequence number of the protocol. The value of a record is `p<producer>-<partition>-<sequence>`, filled up with blanks to
+100 bytes: then a batch of 1000 bytes holds a few records, and each partition has several batches in flight.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 NO_OFFSET: Final = -1
-_VALUE: Final = re.compile(rb"p(\d+)-(\d+)-(\d+)")
+VALUE_BYTES: Final = 100
+_VALUE: Final = re.compile(rb"p(\d+)-(\d+)-(\d+) *")
 
 
 class ReportError(Exception):
@@ -51,7 +53,7 @@ class Deliveries:
 
 
 def value_of(sender: Sender, sequence: int) -> bytes:
-    return b"p%d-%d-%d" % (*sender, sequence)
+    return (b"p%d-%d-%d" % (*sender, sequence)).ljust(VALUE_BYTES)
 
 
 def parse_value(value: bytes) -> tuple[Sender, int] | None:

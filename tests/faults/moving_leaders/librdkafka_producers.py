@@ -24,6 +24,7 @@ _SETTINGS: dict[str, Any] = {
     "acks": "all",
     "enable.idempotence": True,
     "linger.ms": 1,
+    "batch.size": 1000,
     "message.timeout.ms": DELIVERY_SECONDS_MAX * 1000,
     "broker.address.family": "v4",
     # Says which producer epoch begins, and why.

@@ -54,10 +54,10 @@ def _read(consumer: Consumer, topic: str, partitions: int) -> dict[int, list[byt
                 if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                     continue
                 raise KafkaException(error)
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None
-            assert offset is not None
-            if offset != len(log[partition]):
-                raise UnreadableError(f"{topic}-{partition}: offset {offset} follows {len(log[partition]) - 1}")
-            log[partition].append(message.value() or b"")
+            its_partition, offset = message.partition(), message.offset()
+            assert its_partition is not None
+            values = log[its_partition]
+            if offset != len(values):
+                raise UnreadableError(f"{topic}-{its_partition}: offset {offset} follows {len(values) - 1}")
+            values.append(message.value() or b"")
     return log

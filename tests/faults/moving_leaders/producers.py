@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from barnabas.cli.services import service_environment
-from tests.compat.matrix.toolchains import UnavailableError, prepare
+from tests.compat.matrix.toolchains import prepare
+from tests.faults.moving_leaders.check import Kind
 from tests.faults.moving_leaders.deliveries import Deliveries, ReportError, Sender, read_reports
 from tests.faults.moving_leaders.movers import Say
 
@@ -33,15 +33,16 @@ class Client(StrEnum):
     FRANZ_GO = "franz-go"
 
 
+KNOWN_AT_KAFKA: Final = {
+    Client.JAVA: frozenset[Kind](),
+    Client.LIBRDKAFKA: frozenset({Kind.DOUBLED, Kind.OUT_OF_ORDER}),
+    Client.FRANZ_GO: frozenset[Kind](),
+}
+"""What a client does at Apache Kafka, too: librdkafka's issue 4953. It is held against Kafka's, per move."""
+
+
 class ProducersError(Exception):
     """The clients' program ended by itself, or does not end; the message has its last words."""
-
-
-def lacking(client: Client) -> str:
-    """Why this client can't run here, as far as it is seen without building anything; empty where it can."""
-    needed = {Client.JAVA: ("java", "javac", "mvn"), Client.LIBRDKAFKA: (), Client.FRANZ_GO: ("go",)}[client]
-    missing = [tool for tool in needed if shutil.which(tool) is None]
-    return f"{', '.join(missing)} not on PATH" if missing else ""
 
 
 def command_of(client: Client) -> list[str]:
@@ -144,6 +145,3 @@ class Producers:
     def _last_words(self) -> str:
         said = (self._directory / "client.log").read_text(errors="replace")
         return os.linesep.join(said.splitlines()[-20:])
-
-
-__all__ = ["Client", "Producers", "ProducersError", "UnavailableError", "command_of", "lacking"]

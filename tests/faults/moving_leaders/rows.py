@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import Final
 
 import msgspec
 
 from tests.faults.moving_leaders.check import Kind, Verdict
 from tests.faults.moving_leaders.movers import Move
-from tests.faults.moving_leaders.producers import Client
+from tests.faults.moving_leaders.producers import KNOWN_AT_KAFKA, Client
 from tests.faults.moving_leaders.run import Outcome, Plan
 from tests.faults.rows import Run
-
-BESIDE_KAFKA: Final = frozenset({Kind.DOUBLED, Kind.OUT_OF_ORDER})
-"""What librdkafka does at Apache Kafka, too (its issue 4953): held against Kafka's, per move."""
 
 
 class Row(msgspec.Struct, kw_only=True):
@@ -102,7 +98,7 @@ def wrong(rows: list[Row]) -> list[str]:
         found = [(kind, row.count(kind)) for kind in Kind if row.count(kind) and not _is_judged_beside_kafka(row, kind)]
         if found:
             lines.append(f"{_name(row)}: " + ", ".join(f"{kind} {count}" for kind, count in found))
-    for kind in sorted(BESIDE_KAFKA):
+    for kind in sorted(KNOWN_AT_KAFKA[Client.LIBRDKAFKA]):
         lines += _more_than_kafka(kind, [row for row in rows if _is_judged_beside_kafka(row, kind)])
     return lines
 
@@ -113,7 +109,7 @@ def per_100_moves(kind: Kind, rows: list[Row]) -> float:
 
 
 def _is_judged_beside_kafka(row: Row, kind: Kind) -> bool:
-    return row.client is Client.LIBRDKAFKA and kind in BESIDE_KAFKA
+    return kind in KNOWN_AT_KAFKA[row.client]
 
 
 def _more_than_kafka(kind: Kind, rows: list[Row]) -> list[str]:

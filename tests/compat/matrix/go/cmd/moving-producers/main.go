@@ -23,6 +23,7 @@ import (
 
 const (
 	batchBytesMax = 1024
+	valueBytes    = 100
 	linger        = time.Millisecond
 	// As the Java client's delivery.timeout.ms; franz-go's own default is none.
 	deliveryTimeout = 120 * time.Second
@@ -107,7 +108,7 @@ func (p *producer) send(partition int) {
 	sequence := p.sent[partition]
 	p.sent[partition]++
 	p.unanswered[partition].Add(1)
-	value := fmt.Appendf(nil, "p%d-%d-%d", p.number, partition, sequence)
+	value := fmt.Appendf(nil, "%-*s", valueBytes, fmt.Sprintf("p%d-%d-%d", p.number, partition, sequence))
 	record := &kgo.Record{Topic: p.topic, Partition: int32(partition), Value: value}
 	p.client.Produce(always, record, func(record *kgo.Record, err error) {
 		p.answered(partition, sequence, record.Offset, err)
