@@ -42,10 +42,11 @@ def prepare(toolchain: str) -> Path:
             _need("cargo", "cc", "make")
             return _built(toolchain, [["cargo", "build"]])
         case "peer":
-            _need("java", "javac", "mvn")
+            _need("java", "javac")
             _run([str(ROOT / "scripts/peer")], ROOT, CACHE / "peer.log")
             return PEER_LIBS
         case "java":
+            _need("mvn")
             prepare("peer")
             copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
             sources = sorted(str(path.relative_to(SOURCES / "java")) for path in (SOURCES / "java").glob("*.java"))

@@ -3,8 +3,8 @@
     python -m tests.faults.moving_leaders --client java --broker both --move reassign --seconds 60 --runs 5
 
 Each run has a fresh cluster of three brokers and a topic of three replicas of which two must have a write before it is
-acknowledged. When leaders rest and the producers have ended, every partition is read, and every record must be where
-its producer was told, once and in order. Exit code 0 when it is so.
+acknowledged. When leaders rest and the producers have ended, every partition is read: every acknowledged record must be
+at the offset that was reported, once and in order, and no record may have failed. Exit code 0 when it is so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds what producers were told against what is in the log. Pure."""
+"""Compares the reports of deliveries with the log. Pure."""
 
 from __future__ import annotations
 

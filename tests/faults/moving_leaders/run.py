@@ -1,4 +1,4 @@
-"""One run: a topic, producers, leaders that move, and the log held against what the producers were told."""
+"""One run: a topic, producers, leaders that move, and the reports of deliveries compared with the log."""
 
 from __future__ import annotations
 

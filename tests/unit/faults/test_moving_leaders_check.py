@@ -101,7 +101,7 @@ def report_twice(run: Run) -> None:
 
 
 def write_a_strange_value(run: Run) -> None:
-    run.log[SENDER.partition].append(b"nobody's")
+    run.log[SENDER.partition].append(b"strange")
 
 
 def write_to_another_partition(run: Run) -> None:

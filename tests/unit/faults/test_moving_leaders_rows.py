@@ -98,6 +98,6 @@ def test_moves_are_later_leaders_alone() -> None:
     moves.look({0: (2, 1), 1: (2, 1)})
     assert moves.count == 1
     moves.look({0: (1, 0), 1: (-1, 2)})
-    assert moves.count == 1, "an old view, and a partition that nobody leads"
+    assert moves.count == 1, "an old view, and a partition without a leader"
     moves.look({0: (2, 1), 1: (3, 3)})
     assert moves.count == 2
