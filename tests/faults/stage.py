@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.1
 
 
 class AnomalyError(Exception):
-    """Clients that belong to a fault, and not to the cell, saw something wrong or could not go on; the message says what."""
+    """Clients that belong to a fault saw something wrong or could not go on; the message says what."""
 
 
 @dataclass(slots=True)
