@@ -89,7 +89,7 @@ class Appends:
         if code is ErrorCode.NONE:
             batch = handed.batch
             assert batch is not None
-            # Of one that is older than the last five of its producer only the fact is known.
+            # Of one that is older than the window of its producer only the fact is known.
             offset = batch.base_offset if handed.is_within_window else -1
             assert result.base_offset == offset, (
                 f"{truth.name}: acknowledged at {result.base_offset}, and belongs at {offset}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from barnabas.wire.record_batch import BatchHeader
 
-WINDOW_BATCHES = 5
+WINDOW_BATCHES = 64
 """How many of its last batches a producer may repeat."""
 
 

@@ -2,8 +2,8 @@
 
 Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4.3):
 
-- A batch equal to one of the last five is a duplicate and gets its first offset back. That comes first: a retry of the
-  last batch must not look out of order. UNKNOWN_PRODUCER_ID is no longer answered.
+- A batch equal to one of the last ones is a duplicate and gets its first offset back. UNKNOWN_PRODUCER_ID is no longer
+  answered.
 - Sequences are gapless inside an epoch and wrap from 2^31-1 to 0. A new epoch starts at 0. An older one is
   INVALID_PRODUCER_EPOCH.
 - A producer never heard of may start anywhere: its state may have expired, or its records may have been deleted. So of
@@ -14,12 +14,14 @@ Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4
   that have been read back since the snapshot.
 - A producer expires by the timestamp of its last batch, which is the client's own where the topic has CreateTime.
 
-In one answer it differs. Kafka reads a connection only when the request before is answered, so that a batch that comes
+In two points it differs. Kafka reads a connection only when the request before is answered, so that a batch that comes
 again is among the last five, and an older one is OUT_OF_ORDER_SEQUENCE_NUMBER. Here the batches in flight of one
-connection are all in the log while a client may send on at the next leader. A batch that is older than the last five,
-and lies within the unbroken run of sequences that this log is known to hold, is a repetition without a known offset
-(`ForgottenBatch`): once it is committed its producer is answered DUPLICATE_SEQUENCE_NUMBER, which clients take for a
-success without an offset. With OUT_OF_ORDER_SEQUENCE_NUMBER they would send it until their delivery timeout.
+connection are all in the log while a client may send on at the next leader. So the last BATCHES_KEPT_MAX are known, or
+the last five of each where more than PRODUCERS_WITH_MANY_BATCHES producers write. One that is older still, and lies
+within the unbroken run of sequences that this log is known to hold, is a repetition without a known offset
+(`ForgottenBatch`): once it is committed its producer is answered DUPLICATE_SEQUENCE_NUMBER, a success without an offset
+(of which librdkafka reports offsets from -1 on). With OUT_OF_ORDER_SEQUENCE_NUMBER Java sends it until its delivery
+timeout, and librdkafka ends with a fatal error.
 
 Kafka bounds the number of producers by nothing but that expiry, and a client may invent their ids. Here a partition
 keeps PRODUCERS_MAX at most, and lets go of those that have not written for longest, as if they had expired.
@@ -42,6 +44,9 @@ NO_SEQUENCE = -1
 NO_COORDINATOR_EPOCH = -1
 NO_OFFSET = -1
 BATCHES_KEPT = 5
+BATCHES_KEPT_MAX = 64
+PRODUCERS_WITH_MANY_BATCHES = 500
+"""With 64 batches each they take 8 MB."""
 PRODUCERS_MAX = 20_000
 """Of one partition: 8 MB of memory with one batch each, 20 MB with five."""
 _SECOND_CHANCES = 16
@@ -97,7 +102,7 @@ class ProducerEntry:
 
     def forgotten(self, last_sequence: int, last_offset_delta: int) -> ForgottenBatch | None:
         """The batch that ends with `last_sequence`, if it is in the log ahead of `batches`."""
-        if len(self.batches) < BATCHES_KEPT:
+        if not self.batches:
             return None
         oldest = self.batches[0]
         kept = ((self.last_sequence - oldest.last_sequence) & SEQUENCE_MAX) + oldest.offset_delta + 1
@@ -132,15 +137,16 @@ class ProducerState:
         if entry is None:
             return ErrorCode.NONE
         if producer_epoch == entry.producer_epoch:
+            if base_sequence == sequence_after(entry.last_sequence, 1):
+                return ErrorCode.NONE
             last_sequence = sequence_after(base_sequence, last_offset_delta)
             for batch in entry.batches:
                 if batch.last_sequence == last_sequence and batch.offset_delta == last_offset_delta:
                     return batch
-            if base_sequence != sequence_after(entry.last_sequence, 1):
-                return entry.forgotten(last_sequence, last_offset_delta) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        elif producer_epoch < entry.producer_epoch:
+            return entry.forgotten(last_sequence, last_offset_delta) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if producer_epoch < entry.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        elif base_sequence != 0:
+        if base_sequence != 0:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return ErrorCode.NONE
 
@@ -166,8 +172,9 @@ class ProducerState:
         elif base_sequence != sequence_after(entry.last_sequence, 1):
             entry.run_length = 0
         entry.run_length = min(entry.run_length + last_offset_delta + 1, _RUN_LENGTH_MAX)
-        if len(entry.batches) == BATCHES_KEPT:
-            del entry.batches[0]
+        kept_max = BATCHES_KEPT_MAX if len(self._producers) <= PRODUCERS_WITH_MANY_BATCHES else BATCHES_KEPT
+        if len(entry.batches) >= kept_max:
+            del entry.batches[: len(entry.batches) - kept_max + 1]
         last_sequence = sequence_after(base_sequence, last_offset_delta)
         entry.batches.append(ProducedBatch(last_sequence, last_offset, last_offset_delta, timestamp_ms))
         entry.last_timestamp_ms = timestamp_ms

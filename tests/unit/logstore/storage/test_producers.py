@@ -9,7 +9,10 @@ from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.effects import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.producer_state import (
+    BATCHES_KEPT,
+    BATCHES_KEPT_MAX,
     PRODUCERS_MAX,
+    PRODUCERS_WITH_MANY_BATCHES,
     SNAPSHOT_SUFFIX,
     ForgottenBatch,
     ProducerEntry,
@@ -52,35 +55,48 @@ def test_each_of_the_last_five_batches_is_a_duplicate_with_its_first_offset(log:
     assert log.next_offset == 12
 
 
-def test_the_sixth_last_batch_is_a_duplicate_whose_place_is_not_known(log: PartitionLog) -> None:
+def test_a_batch_that_has_left_the_window_is_a_duplicate_whose_place_is_not_known(log: PartitionLog) -> None:
     """With OUT_OF_ORDER_SEQUENCE_NUMBER a Java producer sent it until its delivery timeout, and called it failed."""
-    for sequence in range(8):
+    for sequence in range(BATCHES_KEPT_MAX + 3):
         append(log, produced(sequence))
     for sequence in range(3):
         repeated = append(log, produced(sequence))
         assert (repeated.base_offset, repeated.is_duplicate) == (-1, True)
         assert repeated.required_offset == 3, "it counts when everything up to the oldest batch that is known does"
-    assert log.next_offset == 8
+    assert append(log, produced(3)).base_offset == 3
+    assert log.next_offset == BATCHES_KEPT_MAX + 3
 
 
 def test_what_may_not_be_in_the_log_is_no_forgotten_duplicate(log: PartitionLog) -> None:
     """A producer that was not known began at 10."""
-    for sequence in range(10, 18):
+    for sequence in range(10, 18 + BATCHES_KEPT_MAX):
         append(log, produced(sequence))
     assert append(log, produced(10)).base_offset == -1
     assert refusal(log, produced(9)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(log, produced(9, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert refusal(log, produced(12, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "part of it is among the last five"
+    assert refusal(log, produced(17, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "part of it is in the window"
 
 
 def test_a_run_of_sequences_begins_with_the_producers_epoch() -> None:
     state = ProducerState()
     for offset in range(10):
         state.update(1, 0, offset, 0, offset, WALL_MS)
-    for offset in range(10, 18):
+    for offset in range(10, 18 + BATCHES_KEPT_MAX):
         state.update(1, 1, offset - 10, 0, offset, WALL_MS)
-    assert state.check(1, 1, 0, 0) == ForgottenBatch(13)
+    assert state.check(1, 1, 0, 0) == ForgottenBatch(18)
     assert state.check(1, 1, 2**31 - 1, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_of_many_producers_five_batches_each_are_known() -> None:
+    state = ProducerState()
+    for producer_id in range(PRODUCERS_WITH_MANY_BATCHES + 1):
+        for sequence in range(8):
+            state.update(producer_id, 0, sequence, 0, producer_id * 8 + sequence, WALL_MS)
+    last = PRODUCERS_WITH_MANY_BATCHES
+    assert [len(entry.batches) for entry in state.entries()] == [8] * last + [BATCHES_KEPT]
+    assert state.check(last, 0, 2, 0) == ForgottenBatch(last * 8 + 3)
+    state.update(0, 0, 8, 0, 10_000, WALL_MS)
+    assert len(state.entries()[0].batches) == BATCHES_KEPT
 
 
 def test_a_batch_of_another_length_is_no_duplicate(log: PartitionLog) -> None:
