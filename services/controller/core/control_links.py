@@ -1,6 +1,7 @@
 """What each logstore has been told on its control stream, and what of it it has done.
 
 A stream begins with everything: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; then come changes.
+The same comes again on an open stream when the image has been read anew: who leads has no part in that.
 Nothing is told before the node's partitions have their leader epochs for its present registration, so that a restarted
 logstore never leads under the epoch it led before.
 
@@ -27,6 +28,7 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core.control_link import ControlLink, Sent
 from services.controller.core.effects import ConnectControl, DisconnectControl, Effect, SendControl
 from services.controller.core.image import Changes, ControllerImage
+from services.controller.core.unknown_state import unknown_partitions, unknown_topics
 
 # A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
 ANSWER_TIMEOUT_MS = 30_000
@@ -61,6 +63,11 @@ class ControlLinks:
                 self.by_node[node_id] = link
                 effects.append(_connect(link))
         return effects
+
+    def tell_again(self) -> None:
+        """Every stream goes on, and each logstore is told everything again on it."""
+        for link in self.by_node.values():
+            self._forget_told(link)
 
     def close_all(self) -> list[Effect]:
         return [self._close(link) for link in list(self.by_node.values())]
@@ -185,7 +192,12 @@ class ControlLinks:
         link.offline_log_dirs = self._offline_log_dirs(link)
         link.room_changes = self._room_changes(link)
         topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
-        leader_and_isr = LeaderAndIsr(full=full, topics=[topic for topic in topics if topic.partitions])
+        leader_and_isr = LeaderAndIsr(
+            full=full,
+            topics=[topic for topic in topics if topic.partitions],
+            unknown_partitions=list(unknown_partitions(image)) if full else [],
+            unknown_topics=unknown_topics(image) if full else [],
+        )
         return self._send(link, controller_epoch, now_ms, leader_and_isr)
 
     def _offline_log_dirs(self, link: ControlLink) -> frozenset[str]:
