@@ -44,6 +44,8 @@ class ControlLinks:
     def __init__(self, image: ControllerImage) -> None:
         self._image = image
         self.by_node: dict[int, ControlLink] = {}
+        # When `min.insync.replicas` was last changed by this controller.
+        self.min_isr_revision = 0
         # By topic id and partition: who has no disk for its replica, as far as the streams of today have told.
         self.without_disk: dict[tuple[bytes, int], frozenset[int]] = {}
         # Likewise: who has no room for more in its replica.
@@ -68,6 +70,8 @@ class ControlLinks:
         """Every stream goes on, and each logstore is told everything again on it."""
         for link in self.by_node.values():
             self._forget_told(link)
+            # Revisions may have begun again, where etcd was restored.
+            link.known_revision = -1
 
     def close_all(self) -> list[Effect]:
         return [self._close(link) for link in list(self.by_node.values())]
@@ -139,6 +143,7 @@ class ControlLinks:
             return self._note_without_disk(link) | self._note_without_room(link, sent.leader_and_isr, response)
         elif sent.metadata_revision >= 0:
             link.metadata_revision = sent.metadata_revision
+            link.known_revision = max(link.known_revision, sent.metadata_revision)
         return {}
 
     def _note_without_disk(self, link: ControlLink) -> dict[bytes, None]:
@@ -383,6 +388,14 @@ class ControlLinks:
     def _leads(self, leader: int, key: tuple[bytes, int], revision: int) -> bool:
         link = self.by_node.get(leader)
         return link is not None and link.leadership_revision >= revision and key not in link.partition_errors
+
+    def unaware(self) -> frozenset[int]:
+        """Who may lead under another `min.insync.replicas` than the present one: it has not acknowledged that to this
+        controller, connected or not.
+        """
+        return frozenset(
+            [node_id for node_id, link in self.by_node.items() if link.known_revision < self.min_isr_revision]
+        )
 
     def logstores_know(self, revision: int) -> bool:
         """All that are connected have been told, and have answered, what members are told of `revision`."""

@@ -50,6 +50,7 @@ class LogstoreLiveness:
             self._links.without_disk,
             self._links.without_room,
             frozenset(self._image.drains),
+            unaware=self._links.unaware(),
         )
 
     def end_suspicion(self) -> list[Write]:

@@ -147,7 +147,6 @@ class Requests:
     def answers(self, now_ms: int) -> list[Effect]:
         """Answers to everything that has become true, or whose time is over."""
         effects: list[Effect] = []
-        self._min_isr_changes.settle()
         for waiting in list(self._waiting.values()):
             if self._fulfilled(waiting):
                 effects.append(Respond(waiting.request_id, at_revision(waiting.response, waiting.revision)))

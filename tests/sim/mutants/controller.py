@@ -172,6 +172,15 @@ def lost_power_keeps_its_place_in_the_isr() -> None:
     replace_in(liveness, "suspects", lambda image: frozenset())
 
 
+@CONTROLLER.breaks_for(
+    "15",
+    "tests/unit/controller/test_replication.py"
+    "::test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum",
+)
+def a_leader_that_is_cut_off_is_taken_to_know_the_minimum() -> None:
+    replace_in(control_links.ControlLinks, "unaware", lambda self: frozenset())
+
+
 @CONTROLLER.breaks("15", LEADERS)
 def eligible_replicas_are_never_forgotten() -> None:
     """KIP-966 the other way round: who once could lead may do so for ever."""
