@@ -19,7 +19,8 @@ class ClusterImage:
     """Brokers, purgatory pods and topics at one revision.
 
     A newer leader epoch learned from a logstore (`adopt_leader`) outlives updates that have not caught up with it, so a
-    client is never sent back to a leader that has already refused it (design: no loops on a stale gateway).
+    client is never sent back to a leader that has already refused it (design: no loops on a stale gateway). Nor does
+    anything known give way to what the controller says that it cannot read in etcd.
     """
 
     __slots__ = (
@@ -54,7 +55,10 @@ class ClusterImage:
             return False
         known = self.partitions_by_topic_id
         if update.full:
-            self.topics_by_name, self.topics_by_id, self.partitions_by_topic_id = {}, {}, {}
+            kept = [self.topics_by_name[name] for name in update.unknown_topics if name in self.topics_by_name]
+            self.topics_by_name = {topic.topic: topic for topic in kept}
+            self.topics_by_id = {topic.topic_id: topic for topic in kept}
+            self.partitions_by_topic_id = {topic.topic_id: known[topic.topic_id] for topic in kept}
         for topic_id in update.deleted_topic_ids:
             self._remove(topic_id)
         for topic in update.topics:
@@ -63,7 +67,8 @@ class ClusterImage:
             else:
                 self._put(topic, known.get(topic.topic_id, {}))
         self.brokers = {broker.node_id: broker for broker in sorted(update.brokers, key=lambda each: each.node_id)}
-        self.broker_configs = {each.broker_id: each.configs for each in update.broker_configs}
+        kept_configs = {each: self.broker_configs.get(each, {}) for each in update.unknown_broker_configs}
+        self.broker_configs = kept_configs | {each.broker_id: each.configs for each in update.broker_configs}
         self.purgatories = sorted(update.purgatories, key=lambda each: each.pod_id)
         self.revision = update.revision
         self.cluster_id = update.cluster_id

@@ -71,12 +71,23 @@ class UpdateMetadata:
     topics: list[TopicMetadata]
     deleted_topic_ids: list[bytes] = field(default_factory=list)
     broker_configs: list[BrokerConfigs] = field(default_factory=list)
+    unknown_topics: list[str] = field(default_factory=list)
+    unknown_broker_configs: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True, frozen=True)
+class UnknownPartitions:
+    topic_id: bytes
+    first: int
+    count: int
 
 
 @dataclass(slots=True, frozen=True)
 class LeaderAndIsr:
     full: bool
     topics: list[TopicMetadata]
+    unknown_partitions: list[UnknownPartitions] = field(default_factory=list)
+    unknown_topics: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)

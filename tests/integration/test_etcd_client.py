@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -149,6 +150,22 @@ async def test_a_watch_that_a_compaction_has_overtaken_lists_again(client: EtcdC
         assert [event.key_value.key for event in (await next_batch(changes)).events] == ["/w/3"]
     await watcher.close()
     await proxy.stop()
+
+
+async def test_a_watch_of_an_etcd_that_begins_from_nothing_lists_again(
+    client: EtcdClient, etcd: EtcdProcess, tmp_path: Path
+) -> None:
+    """Its revision is an earlier one, as that of a member that lags; and no member has a later one."""
+    for number in range(5):
+        await client.txn(put(f"/w/{number}"))
+    async with aclosing(client.watch("/w/")) as changes:
+        assert len((await anext(changes)).key_values) == 5  # type: ignore[union-attr]
+        etcd.kill()
+        rmtree(tmp_path / "etcd")
+        etcd.start()
+        assert (await anext(changes)).key_values == ()  # type: ignore[union-attr]
+        await client.txn(put("/w/new"))
+        assert [event.key_value.key for event in (await next_batch(changes)).events] == ["/w/new"]
 
 
 async def test_a_lease_that_is_not_renewed_ends_and_takes_its_keys_in_one_revision(client: EtcdClient) -> None:

@@ -139,14 +139,24 @@ class EtcdClient:
 
     def watch(self, prefix: str) -> AsyncGenerator[Snapshot | WatchBatch, None]:
         """Follow every key that begins with `prefix`, through outages and compactions (see `watch.follow`)."""
-        return follow(self._endpoints, prefix, lambda: self._get_prefix_persistently(prefix), self.meter)
+        return follow(
+            self._endpoints,
+            prefix,
+            lambda: _persistently(lambda: self.get_prefix(prefix)),
+            lambda: _persistently(lambda: self._revision(prefix)),
+            self.meter,
+        )
 
-    async def _get_prefix_persistently(self, prefix: str) -> Snapshot:
-        while True:
-            try:
-                return await self.get_prefix(prefix)
-            except EtcdUnavailable:
-                continue
+    async def _revision(self, readable: str, timeout_ms: int = 10_000) -> int:
+        """That of the cluster, linearizable: no member has given a later one. Raises EtcdUnavailable.
+
+        `readable` is a key, there or not, that this client may read.
+        """
+        request = pb.RangeRequest(key=readable.encode())
+        response = await self._retried(
+            "range", lambda connection: connection.kv.Range(request, timeout=self._timeout_s), timeout_ms
+        )
+        return response.header.revision
 
     async def _retried(
         self, operation: str, attempt: Callable[[Connection], Awaitable[Answer]], timeout_ms: int
@@ -166,3 +176,11 @@ class EtcdClient:
                     await backoff.wait()
         except TimeoutError as error:
             raise EtcdUnavailable(f"no etcd member answered within {timeout_ms} ms") from error
+
+
+async def _persistently(read: Callable[[], Awaitable[Answer]]) -> Answer:
+    while True:
+        try:
+            return await read()
+        except EtcdUnavailable:
+            continue

@@ -19,11 +19,18 @@ _REQUIRE_LEADER = (("hasleader", "true"),)
 
 
 async def follow(
-    endpoints: Endpoints, prefix: str, read_all: Callable[[], Awaitable[Snapshot]], meter: EtcdMeter
+    endpoints: Endpoints,
+    prefix: str,
+    read_all: Callable[[], Awaitable[Snapshot]],
+    read_revision: Callable[[], Awaitable[int]],
+    meter: EtcdMeter,
 ) -> AsyncGenerator[Snapshot | WatchBatch, None]:
     """A Snapshot, then a WatchBatch per answer of etcd's, resumed at the last revision + 1 whenever a connection fails.
 
-    Where that revision is compacted away (or etcd has lost it, restored from a backup) a Snapshot comes again.
+    Where that revision is compacted away (or etcd has lost it, restored from a backup) a Snapshot comes again. A member
+    that is at an earlier revision than was seen only lags behind the others, as one does that was cut off, or has just
+    started: its watch is left open, and brings what comes after. `read_revision`, a linearizable read, tells the two
+    apart: a quorum of members has every revision that was ever seen.
     """
     backoff = Backoff()
     while True:
@@ -35,10 +42,16 @@ async def follow(
             connection = endpoints.current()
             try:
                 async with aclosing(_watch_on(connection, prefix, revision + 1)) as responses:
+                    is_lagging = False
                     async for response in responses:
-                        if response.compact_revision or response.header.revision < revision:
+                        if response.compact_revision:
                             resumable = False
                             break
+                        if response.header.revision < revision and not is_lagging:
+                            if await read_revision() < revision:
+                                resumable = False
+                                break
+                            is_lagging = True
                         backoff.reset()
                         if response.canceled:
                             break

@@ -202,6 +202,8 @@ class UpdateMetadata(_message.Message):
     TOPICS_FIELD_NUMBER: _builtins.int
     DELETED_TOPIC_IDS_FIELD_NUMBER: _builtins.int
     BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_TOPICS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Monotone over the life of the cluster (an etcd revision); receivers drop what is not newer, except a full one of a newer controller epoch."""
     full: _builtins.bool
@@ -222,6 +224,15 @@ class UpdateMetadata(_message.Message):
     def broker_configs(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrokerConfigs]:
         """Replaces what there was, in a full update and in any other."""
 
+    @_builtins.property
+    def unknown_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What the controller cannot read in etcd: the names of topics, and the brokers whose configs these are (-1: of all).
+        Of these the receiver keeps what it knows. A partition that the controller cannot read has a leader epoch of -1, no
+        leader and no replicas.
+        """
+
+    @_builtins.property
+    def unknown_broker_configs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -234,10 +245,12 @@ class UpdateMetadata(_message.Message):
         topics: _abc.Iterable[Global___TopicMetadata] | None = ...,
         deleted_topic_ids: _abc.Iterable[_builtins.bytes] | None = ...,
         broker_configs: _abc.Iterable[Global___BrokerConfigs] | None = ...,
+        unknown_topics: _abc.Iterable[_builtins.str] | None = ...,
+        unknown_broker_configs: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker_configs", b"broker_configs", "brokers", b"brokers", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "purgatories", b"purgatories", "revision", b"revision", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker_configs", b"broker_configs", "brokers", b"brokers", "cluster_id", b"cluster_id", "controller_epoch", b"controller_epoch", "deleted_topic_ids", b"deleted_topic_ids", "full", b"full", "purgatories", b"purgatories", "revision", b"revision", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_topics", b"unknown_topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -76,23 +76,62 @@ class LeaderAndIsr(_message.Message):
 
     FULL_FIELD_NUMBER: _builtins.int
     TOPICS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_PARTITIONS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_TOPICS_FIELD_NUMBER: _builtins.int
     full: _builtins.bool
     """True on the first command of a stream: partitions not named are strays (KIP-516) and are moved aside."""
     @_builtins.property
     def topics(self) -> _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicMetadata]: ...
+    @_builtins.property
+    def unknown_partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnknownPartitions]:
+        """Of a full command: what the controller cannot read in etcd. Replicas of these partitions, and of topics with these
+        names, are no strays: they go on as they are until the controller knows them again.
+        """
+
+    @_builtins.property
+    def unknown_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         full: _builtins.bool = ...,
         topics: _abc.Iterable[_cluster_pb2.TopicMetadata] | None = ...,
+        unknown_partitions: _abc.Iterable[Global___UnknownPartitions] | None = ...,
+        unknown_topics: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["full", b"full", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["full", b"full", "topics", b"topics", "unknown_partitions", b"unknown_partitions", "unknown_topics", b"unknown_topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LeaderAndIsr: _TypeAlias = LeaderAndIsr  # noqa: Y015
+
+@_typing.final
+class UnknownPartitions(_message.Message):
+    """`count` partitions of a topic, from `first` on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_ID_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    topic_id: _builtins.bytes
+    first: _builtins.int
+    count: _builtins.int
+    def __init__(
+        self,
+        *,
+        topic_id: _builtins.bytes = ...,
+        first: _builtins.int = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "first", b"first", "topic_id", b"topic_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnknownPartitions: _TypeAlias = UnknownPartitions  # noqa: Y015
 
 @_typing.final
 class StopReplica(_message.Message):

@@ -3,7 +3,7 @@
 A claim is one Txn that takes the absent key, increments the controller epoch and writes down the term that begins;
 where its answer is lost, the image tells. A lease is not a lock: the local deadline only tells when to stop; what
 fences is that every write compares the create revision of the key. What a newer version has written, or a restore is
-writing, is not claimed at all.
+writing, is not claimed at all; nor is what can't be continued, as a value that everything rests on can't be read.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from barnabas.cluster.operation_records import ControllerTermRecord
 from barnabas.ports.etcd import NO_LEASE, Put, Txn, TxnResult, absent, created_at, modified_at
 from services.controller.core.effects import SubmitTxn
 from services.controller.core.image import ControllerImage
+from services.controller.core.unknown_state import unreadable_foundation
 
 RETRY_MS = 100
 RETRY_REFUSED_MS = 1000
@@ -99,14 +100,15 @@ class Candidacy:
         return election is not None and election.lease == self._lease != NO_LEASE
 
     def _is_known_version(self) -> bool:
-        return refusal(self._image.version, __version__) is None
+        return refusal(self._image.version, __version__) is None and not unreadable_foundation(self._image)
 
     def step(self, now_ms: int) -> SubmitTxn | None:
         """Take note of what the image says; the claim to submit, if it is time for one."""
         image = self._image
         election = image.election
         ours = self._ours()
-        if now_ms >= self._lease_deadline_ms or (self.active and not ours):
+        # Whoever goes on without the epoch would write another one.
+        if now_ms >= self._lease_deadline_ms or (self.active and (not ours or unreadable_foundation(image))):
             self.active = False
         if now_ms >= self._lease_deadline_ms or self.active or not image.loaded or not self._is_known_version():
             return None

@@ -43,6 +43,8 @@ class ControlLink:
     leadership_revision: int = -1
     # Likewise what all members are told, configs of brokers among it.
     metadata_revision: int = -1
+    # The latest that it has ever answered to: what the process knows outlives a stream.
+    known_revision: int = -1
     deleted_topic_ids: set[bytes] = field(default_factory=set)
     # By topic id and partition: what the logstore answered last, where it was an error.
     partition_errors: dict[tuple[bytes, int], int] = field(default_factory=dict)

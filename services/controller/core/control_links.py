@@ -1,6 +1,7 @@
 """What each logstore has been told on its control stream, and what of it it has done.
 
 A stream begins with everything: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; then come changes.
+The same comes again on an open stream when the image has been read anew: who leads has no part in that.
 Nothing is told before the node's partitions have their leader epochs for its present registration, so that a restarted
 logstore never leads under the epoch it led before.
 
@@ -27,6 +28,7 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core.control_link import ControlLink, Sent
 from services.controller.core.effects import ConnectControl, DisconnectControl, Effect, SendControl
 from services.controller.core.image import Changes, ControllerImage
+from services.controller.core.unknown_state import unknown_partitions, unknown_topics
 
 # A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
 ANSWER_TIMEOUT_MS = 30_000
@@ -42,6 +44,8 @@ class ControlLinks:
     def __init__(self, image: ControllerImage) -> None:
         self._image = image
         self.by_node: dict[int, ControlLink] = {}
+        # When `min.insync.replicas` was last changed by this controller.
+        self.min_isr_revision = 0
         # By topic id and partition: who has no disk for its replica, as far as the streams of today have told.
         self.without_disk: dict[tuple[bytes, int], frozenset[int]] = {}
         # Likewise: who has no room for more in its replica.
@@ -61,6 +65,13 @@ class ControlLinks:
                 self.by_node[node_id] = link
                 effects.append(_connect(link))
         return effects
+
+    def tell_again(self) -> None:
+        """Every stream goes on, and each logstore is told everything again on it."""
+        for link in self.by_node.values():
+            self._forget_told(link)
+            # Revisions may have begun again, where etcd was restored.
+            link.known_revision = -1
 
     def close_all(self) -> list[Effect]:
         return [self._close(link) for link in list(self.by_node.values())]
@@ -132,6 +143,7 @@ class ControlLinks:
             return self._note_without_disk(link) | self._note_without_room(link, sent.leader_and_isr, response)
         elif sent.metadata_revision >= 0:
             link.metadata_revision = sent.metadata_revision
+            link.known_revision = max(link.known_revision, sent.metadata_revision)
         return {}
 
     def _note_without_disk(self, link: ControlLink) -> dict[bytes, None]:
@@ -185,7 +197,12 @@ class ControlLinks:
         link.offline_log_dirs = self._offline_log_dirs(link)
         link.room_changes = self._room_changes(link)
         topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
-        leader_and_isr = LeaderAndIsr(full=full, topics=[topic for topic in topics if topic.partitions])
+        leader_and_isr = LeaderAndIsr(
+            full=full,
+            topics=[topic for topic in topics if topic.partitions],
+            unknown_partitions=list(unknown_partitions(image)) if full else [],
+            unknown_topics=unknown_topics(image) if full else [],
+        )
         return self._send(link, controller_epoch, now_ms, leader_and_isr)
 
     def _offline_log_dirs(self, link: ControlLink) -> frozenset[str]:
@@ -371,6 +388,14 @@ class ControlLinks:
     def _leads(self, leader: int, key: tuple[bytes, int], revision: int) -> bool:
         link = self.by_node.get(leader)
         return link is not None and link.leadership_revision >= revision and key not in link.partition_errors
+
+    def unaware(self) -> frozenset[int]:
+        """Who may lead under another `min.insync.replicas` than the present one: it has not acknowledged that to this
+        controller, connected or not.
+        """
+        return frozenset(
+            [node_id for node_id, link in self.by_node.items() if link.known_revision < self.min_isr_revision]
+        )
 
     def logstores_know(self, revision: int) -> bool:
         """All that are connected have been told, and have answered, what members are told of `revision`."""

@@ -49,6 +49,7 @@ from services.controller.core.subscriptions import Subscriber, Subscriptions
 from services.controller.core.topic_creation import TopicDefaults
 from services.controller.core.topic_deletion import finish_deletion, remove_unclaimed_chunks
 from services.controller.core.topic_rules import TopicRulesTable
+from services.controller.core.unknown_state import knows_all_claims, unreadable_chunks
 from services.controller.core.writes import OPERATIONS_MAX, Step, Write
 
 # Members that have been gone for long are looked for this often.
@@ -296,11 +297,11 @@ class Controller:
         self._effects.append(ActiveChanged(False, self.candidacy.controller_epoch))
 
     def _begin_again(self) -> None:
-        """The image is new: every stream and subscription starts with everything."""
+        """The image is new: every stream and subscription has everything told once more."""
         self._electable = dict.fromkeys(self.image.chunks)
         self._members_due = self._deletions_due = self._drains_due = True
         self.subscriptions.published_revision = self.image.revision
-        self._effects += self.links.close_all()
+        self.links.tell_again()
         self._effects += self.links.follow_registrations()
         if self.subscriptions.by_id:
             self._effects.append(PublishMetadata(full_update(self.image, self.candidacy.controller_epoch)))
@@ -312,6 +313,9 @@ class Controller:
         if changes.balance:
             self._balance.clear()
             self._balance_ms = now_ms
+        if changes.everything:
+            self._begin_again()
+            return
         if changes.logstores or changes.broker_configs or changes.drains:
             self._electable = dict.fromkeys(self.image.chunks)
         else:
@@ -398,10 +402,10 @@ class Controller:
             self._members_due = False
         if self._deletions_due:
             for topic_id in self.image.deletions:
-                if not self.links.deletion_waits_for(topic_id):
+                if not self.links.deletion_waits_for(topic_id) and not unreadable_chunks(self.image, topic_id):
                     return finish_deletion(self.image, topic_id)[:OPERATIONS_MAX]
             self._deletions_due = False
-        if self._unclaimed_due:
+        if self._unclaimed_due and knows_all_claims(self.image):
             unclaimed = remove_unclaimed_chunks(self.image)
             if unclaimed:
                 return unclaimed[:OPERATIONS_MAX]

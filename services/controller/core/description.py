@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from barnabas.cluster.keys import Role
+from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, Role
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.controller import Controller
 from services.controller.core.known_members import registered_members
 from services.controller.core.partition_listing import Condition, PartitionCounts, count_partitions
+from services.controller.core.unknown_state import unknown_partitions
 
 # Without one of each nobody can produce.
 _INDISPENSABLE = (Role.LOGSTORE, Role.GATEWAY, Role.PURGATORY)
@@ -111,9 +112,32 @@ def describe_problems(controller: Controller, counts: PartitionCounts | None = N
             problems.append(f"the deletion of topic {deletion.topic} waits for logstore {waits_for}")
     if controller.journal.refusal:
         problems.append(f"etcd refuses to write: {controller.journal.refusal}")
-    problems += [f"{key} in etcd is unreadable: {why}" for key, why in controller.image.unreadable.items()]
+    problems += [*_unreadable_keys(controller), *_unknown_partitions(controller)]
     if len(problems) > _LISTED_MAX:
         problems = [*problems[:_LISTED_MAX], f"and {len(problems) - _LISTED_MAX} more"]
+    return problems
+
+
+def _unreadable_keys(controller: Controller) -> list[str]:
+    return [
+        f"{key} in etcd is unreadable: {why}; what it stands for is left as it is: write the value again from a back-up"
+        for key, why in controller.image.unreadable.items()
+    ]
+
+
+def _unknown_partitions(controller: Controller) -> list[str]:
+    """Beside those of the keys above: of which nothing is there."""
+    image = controller.image
+    names = {topic_id: topic.topic for topic_id, topic in image.topics_by_id.items()}
+    problems = []
+    for unknown in unknown_partitions(image):
+        last = unknown.first + unknown.count - 1
+        which = f"partition {last}" if unknown.count == 1 else f"partitions {unknown.first} to {last}"
+        key = image.keys.chunk(unknown.topic_id, unknown.first // PARTITIONS_PER_CHUNK)
+        problems.append(
+            f"{which} of topic {names[unknown.topic_id]} cannot be read in {key}: "
+            "the replicas go on as they are, and no leader of theirs is elected"
+        )
     return problems
 
 

@@ -23,6 +23,7 @@ from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.partition_changes import Liveness, may_take_over, reassigned
 from services.controller.core.replica_spread import ReplicaSpread
 from services.controller.core.topic_rules import TopicRulesTable
+from services.controller.core.unknown_state import knows_all_partitions
 from services.controller.core.writes import Write
 
 MOVES_MAX: Final = 50
@@ -54,6 +55,9 @@ class Drains:
         without_source: list[str] = []
         live = self._liveness.current()
         drained = live.drained | {node_id}
+        if not knows_all_partitions(self._image):
+            why = "partitions whose state in etcd is unreadable may have replicas there; make it readable first"
+            return f"logstore {node_id} can't be drained: {why}"
         # By topic: what it takes to know it is that of a hundred partitions.
         minimums: dict[bytes, int] = {}
         for name, key, partition in self._replicas_of(node_id):

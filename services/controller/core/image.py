@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar, assert_never
+from itertools import chain
+from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
 
 from barnabas.cluster.cluster_version import VersionRecord
 from barnabas.cluster.keys import (
@@ -33,13 +34,16 @@ from barnabas.cluster.keys import (
     decode_registration,
     member_id_of,
 )
-from barnabas.cluster.messages import ALL_BROKERS, PartitionMetadata, TopicMetadata
+from barnabas.cluster.messages import ALL_BROKERS, NO_EPOCH, NO_LEADER, PartitionMetadata, TopicMetadata
 from barnabas.cluster.operation_records import BalanceRecord, ControllerHistoryRecord, DrainRecord
 from barnabas.ports.etcd import KeyValue, Snapshot, WatchBatch, WatchEvent
 
 RegistrationT = TypeVar(
     "RegistrationT", LogstoreRegistration, GatewayRegistration, PurgatoryRegistration, ControllerRegistration
 )
+
+
+_UNKNOWN_PARTITION: Final = PartitionRecord(NO_LEADER, NO_EPOCH, NO_EPOCH, (), ())
 
 
 @dataclass(slots=True, frozen=True)
@@ -88,6 +92,8 @@ class Changes:
     drains: bool = False
     # Whether the balance is paused.
     balance: bool = False
+    # What could not be read can be, or is gone: the members have to be told everything.
+    everything: bool = False
     # In order, for the events that are told to operators.
     transitions: list[Transition] = field(default_factory=list)
 
@@ -165,9 +171,11 @@ class ControllerImage:
         try:
             held = self._put_readable(key_value, changes)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if key in self._held and key not in self.unreadable:
+                self._forget(key, changes)
             self.unreadable[key] = f"{type(error).__name__}: {error}"
             return
-        self.unreadable.pop(key, None)
+        self._note_known_again(key, changes)
         if held is not None:
             changes.transitions.append(Transition(key_value.mod_revision, self._held.get(key), held))
             self._held[key] = held
@@ -191,11 +199,11 @@ class ControllerImage:
             case ControllerEpochRecord():
                 self.controller_epoch = record.controller_epoch
             case MemberRecord():
-                self.members[record.role, record.member_id] = record
                 if record.role is Role.LOGSTORE:
                     registered = self.logstores.get(int(record.member_id))
                     # It is no suspect any more.
                     changes.logstores |= registered is not None and registered.record.may_lack_records
+                self.members[record.role, record.member_id] = record
             case TopicRecord():
                 self.topics[record.topic] = record
                 self.topics_by_id[record.topic_id] = record
@@ -255,8 +263,24 @@ class ControllerImage:
         before = self._held.pop(key, None)
         if before is not None:
             changes.transitions.append(Transition(revision, before, None))
+        if key in self.unreadable:
+            self._note_known_again(key, changes)
+        elif before is not None:
+            topic = self._forget(key, changes)
+            if topic is not None:
+                changes.deleted_topics[topic.topic_id] = None
+
+    def _note_known_again(self, key: str, changes: Changes) -> None:
+        """Its value can be read, or it is gone: no change of what was known tells the members of that."""
         if self.unreadable.pop(key, None) is not None:
-            return
+            changes.everything |= key.startswith(
+                (self.keys.topics, self.keys.partitions, self.keys.deletions, self.keys.broker_configs_directory)
+            )
+
+    def _forget(self, key: str, changes: Changes) -> TopicRecord | None:
+        """Take away what a key stands for, as a reload would not find it: the key is deleted, or its value cannot be
+        read any more. Returns the topic that is forgotten; to tell that it is deleted is the caller's.
+        """
         if key == self.keys.election:
             self.election = None
         elif key == self.keys.version:
@@ -273,7 +297,7 @@ class ControllerImage:
             del self.topics_by_collision_name[collision_name(topic.topic)]
             changes.topics.pop(topic.topic_id, None)
             changes.partitions.pop(topic.topic_id, None)
-            changes.deleted_topics[topic.topic_id] = None
+            return topic
         elif key.startswith(self.keys.partitions):
             topic_id, chunk = key[len(self.keys.partitions) :].split("/")
             chunks = self.chunks[bytes.fromhex(topic_id)]
@@ -290,6 +314,7 @@ class ControllerImage:
             self._forget_operation(key, changes)
         else:
             self._deregister(key, changes)
+        return None
 
     def _forget_operation(self, key: str, changes: Changes) -> None:
         operations = self.keys.operations
@@ -334,14 +359,20 @@ class ControllerImage:
         topic = self.topics_by_id.get(topic_id)
         if topic is None or not 0 <= number < topic.partitions:
             return None
-        chunk = self.chunks[topic_id].get(number // PARTITIONS_PER_CHUNK)
-        return None if chunk is None else chunk.partitions[number % PARTITIONS_PER_CHUNK]
+        chunk = self.chunks.get(topic_id, {}).get(number // PARTITIONS_PER_CHUNK)
+        index = number % PARTITIONS_PER_CHUNK
+        return None if chunk is None or index >= len(chunk.partitions) else chunk.partitions[index]
 
     def topic_metadata(
         self, topic: TopicRecord, node_id: int | None = None, numbers: Set[int] | None = None
     ) -> TopicMetadata:
-        """The topic as members are told of it: whole, or of `numbers` only, or only what `node_id` has a replica of."""
+        """The topic as members are told of it: whole, or of `numbers` only, or only what `node_id` has a replica of.
+
+        Whole, it has every partition: without replicas, and under no leader epoch, where nothing of it can be read.
+        """
         partitions = self.partitions(topic.topic_id) if numbers is None else self._partitions(topic, sorted(numbers))
+        if node_id is None and numbers is None:
+            partitions = chain(partitions, self._placeholders(topic))
         return TopicMetadata(
             topic=topic.topic,
             topic_id=topic.topic_id,
@@ -364,6 +395,21 @@ class ControllerImage:
             ],
             partial=numbers is not None,
         )
+
+    def unknown_ranges(self, topic: TopicRecord) -> Iterator[range]:
+        """The numbers of the partitions that the topic has by its record, and of which no chunk can be read."""
+        chunks = self.chunks.get(topic.topic_id, {})
+        for first in range(0, topic.partitions, PARTITIONS_PER_CHUNK):
+            chunk = chunks.get(first // PARTITIONS_PER_CHUNK)
+            known = 0 if chunk is None else len(chunk.partitions)
+            end = min(first + PARTITIONS_PER_CHUNK, topic.partitions)
+            if first + known < end:
+                yield range(first + known, end)
+
+    def _placeholders(self, topic: TopicRecord) -> Iterator[tuple[int, PartitionRecord]]:
+        for numbers in self.unknown_ranges(topic):
+            for number in numbers:
+                yield number, _UNKNOWN_PARTITION
 
     def _partitions(self, topic: TopicRecord, numbers: Iterable[int]) -> Iterator[tuple[int, PartitionRecord]]:
         for number in numbers:

@@ -26,14 +26,39 @@ def registered_members(image: ControllerImage) -> Iterator[tuple[Role, str, dict
         yield Role.CONTROLLER, controller_id, registration_addresses(controller.record), controller.epoch
 
 
+def suspects(image: ControllerImage) -> frozenset[int]:
+    """Logstores that may lack records (correctness rule 15) and whose partitions have not been looked through since
+    they registered.
+    """
+    return frozenset(
+        [
+            node_id
+            for node_id, each in image.logstores.items()
+            if each.record.may_lack_records and _looked_through_epoch(image, node_id) != each.epoch
+        ]
+    )
+
+
+def _looked_through_epoch(image: ControllerImage, node_id: int) -> int:
+    member = image.members.get((Role.LOGSTORE, str(node_id)))
+    return 0 if member is None else member.broker_epoch
+
+
 def note_members(image: ControllerImage, wall_ms: int) -> list[Write]:
-    """Records that differ from what is registered now; those of stateless pods long gone are removed."""
+    """Records that differ from what is registered now; those of stateless pods long gone are removed.
+
+    No suspicion ends by this: that is the liveness' to decide.
+    """
     writes: list[Write] = []
     alive: set[tuple[Role, str]] = set()
+    suspect = suspects(image)
     for role, member_id, addresses, epoch in registered_members(image):
         alive.add((role, member_id))
-        record = MemberRecord(role, member_id, addresses, broker_epoch=epoch if role is Role.LOGSTORE else 0)
-        if image.members.get((role, member_id)) != record:
+        before = image.members.get((role, member_id))
+        is_looked_through = role is Role.LOGSTORE and int(member_id) not in suspect
+        broker_epoch = epoch if is_looked_through else 0 if before is None else before.broker_epoch
+        record = MemberRecord(role, member_id, addresses, broker_epoch=broker_epoch)
+        if before != record:
             writes.append(put(image.keys.member(role, member_id), record))
     for (role, member_id), record in image.members.items():
         if (role, member_id) in alive:

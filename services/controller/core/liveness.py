@@ -16,7 +16,9 @@ from __future__ import annotations
 from barnabas.cluster.keys import MemberRecord, Role, registration_addresses
 from services.controller.core.control_links import ControlLinks
 from services.controller.core.image import ControllerImage
+from services.controller.core.known_members import suspects
 from services.controller.core.partition_changes import Liveness
+from services.controller.core.unknown_state import knows_all_partitions
 from services.controller.core.writes import Write, put
 
 
@@ -44,35 +46,27 @@ class LogstoreLiveness:
         return Liveness(
             {node_id: each.epoch for node_id, each in registered.items()},
             frozenset(stopping),
-            self._suspect(),
+            suspects(self._image),
             self._links.without_disk,
             self._links.without_room,
             frozenset(self._image.drains),
-        )
-
-    def _suspect(self) -> frozenset[int]:
-        image = self._image
-        return frozenset(
-            [
-                node_id
-                for node_id, each in image.logstores.items()
-                if each.record.may_lack_records and _looked_through_epoch(image, node_id) != each.epoch
-            ]
+            unaware=self._links.unaware(),
         )
 
     def end_suspicion(self) -> list[Write]:
-        """Once elections have nothing to do: for those whose partitions have been looked through by that."""
+        """Once elections have nothing to do: for those whose partitions have been looked through by that.
+
+        For nobody while some can't be looked through: one may be in the ISR of a partition that is unknown.
+        """
         image = self._image
-        writes = []
-        for node_id in sorted(self._suspect()):
+        writes = list[Write]()
+        suspect = suspects(self._image)
+        if not suspect or not knows_all_partitions(image):
+            return writes
+        for node_id in sorted(suspect):
             registered = image.logstores[node_id]
             record = MemberRecord(
                 Role.LOGSTORE, str(node_id), registration_addresses(registered.record), broker_epoch=registered.epoch
             )
             writes.append(put(image.keys.member(Role.LOGSTORE, str(node_id)), record))
         return writes
-
-
-def _looked_through_epoch(image: ControllerImage, node_id: int) -> int:
-    member = image.members.get((Role.LOGSTORE, str(node_id)))
-    return 0 if member is None else member.broker_epoch

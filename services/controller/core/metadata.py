@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from barnabas.cluster.messages import Broker, BrokerConfigs, Purgatory, UpdateMetadata
 from services.controller.core.image import Changes, ControllerImage
+from services.controller.core.unknown_state import unknown_broker_configs, unknown_topics
 
 
 def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata:
@@ -17,6 +18,8 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
         purgatories=_purgatories(image),
         topics=topics,
         broker_configs=_broker_configs(image),
+        unknown_topics=unknown_topics(image),
+        unknown_broker_configs=unknown_broker_configs(image),
     )
 
 
@@ -39,6 +42,7 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         topics=[image.topic_metadata(topic, None, changes.partitions.get(topic.topic_id)) for topic in topics],
         deleted_topic_ids=list(changes.deleted_topics),
         broker_configs=_broker_configs(image),
+        unknown_broker_configs=unknown_broker_configs(image),
     )
 
 

@@ -1,8 +1,10 @@
 """A change of `min.insync.replicas`, which decides when watermarks move, and so who holds every committed record.
 
 Eligible leader replicas rest on it: with a lower minimum the leader goes on without them. So before the configuration
-changes they are struck out, and until every logstore has heard of it nobody becomes one (Kafka's controller does the
-first, in one batch of records with the configuration).
+changes they are struck out, and nobody becomes one before it is written (Kafka's controller does the first, in one
+batch of records with the configuration). From then on a replica that leaves an ISR becomes one only where each member
+that stays has acknowledged the configuration: one that has not, as its control stream is cut, may lead on under the
+minimum of before, and acknowledge alone (`ControlLinks.unaware`).
 """
 
 from __future__ import annotations
@@ -18,14 +20,13 @@ from services.controller.core.writes import Step
 
 
 class MinInsyncReplicasChanges:
-    """Of the one request that is being written, and of those before it that logstores have yet to hear of."""
+    """Of the one request that is being written."""
 
     def __init__(self, image: ControllerImage, links: ControlLinks, rules: TopicRulesTable) -> None:
         self._image = image
         self._links = links
         self._rules = rules
         self._is_begun = False
-        self._committed_revision: int | None = None
 
     def begin(self, topic_ids: Sequence[bytes]) -> list[Step]:
         """What has to be written before the configuration is."""
@@ -45,16 +46,11 @@ class MinInsyncReplicasChanges:
         """The request that is being written is in the image."""
         if self._is_begun:
             self._is_begun = False
-            self._committed_revision = revision
-
-    def settle(self) -> None:
-        """Once all know of it."""
-        revision = self._committed_revision
-        if revision is not None and not self._is_begun and self._links.logstores_know(revision):
-            self._committed_revision = None
+            self._links.min_isr_revision = revision
             self._rules.unsettled.clear()
 
     def abandon(self) -> None:
         self._is_begun = False
-        self._committed_revision = None
+        # The streams of another term begin with everything.
+        self._links.min_isr_revision = 0
         self._rules.unsettled.clear()

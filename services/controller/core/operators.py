@@ -23,6 +23,7 @@ from services.controller.core.operator_requests import (
 )
 from services.controller.core.partition_changes import led_by_preferred, reassignment_cancelled
 from services.controller.core.topic_rules import TopicRulesTable
+from services.controller.core.unknown_state import knows_all_partitions
 from services.controller.core.writes import Step, Write, put, written
 
 _DONE = OperatorResponse(Outcome.DONE)
@@ -119,6 +120,9 @@ class Operators:
         if node_id in image.logstores:
             message = f"logstore {node_id} is alive: stop it first, drained where it has replicas"
             return OperatorResponse(Outcome.REFUSED, message), []
+        if not knows_all_partitions(image):
+            why = "partitions whose state in etcd is unreadable may have replicas there; make it readable first"
+            return OperatorResponse(Outcome.REFUSED, f"logstore {node_id} can't be removed: {why}"), []
         kept = self._kept_by(node_id)
         if kept:
             message = (

@@ -8,7 +8,7 @@ only when the leader does (its restart counts) or a replica goes, a partition ep
   never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
 - While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
   together with those that bring it there, still holds every committed record and may lead again: the eligible leader
-  replicas of KIP-966.
+  replicas of KIP-966. Not where a member that stays has not heard of that minimum: its watermark may move.
 - A replica whose log directory has failed counts as gone, though its logstore is there.
 - A replica whose log directory is full can take no more records. It leaves the ISR at once too, and with it the
   leadership, but only where a member stays that has room: otherwise all stays as it is, and is read.
@@ -41,6 +41,8 @@ class Liveness:
     without_room: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
     # Taken out of service by operators: in sync, and not to lead while somebody else can.
     drained: frozenset[int] = frozenset()
+    # May lead under a `min.insync.replicas` of before.
+    unaware: frozenset[int] = frozenset()
     # Of the partition that this is about (`at`): who has no room for more records.
     full: frozenset[int] = frozenset()
 
@@ -214,7 +216,9 @@ def _with_members(
     # Targets of a move don't count before they are there, as in the leader's own check.
     replication_factor = len(partition.replicas) - len(partition.adding_replicas)
     if len(members) < min(rules.min_insync_replicas, replication_factor):
-        left = (*partition.eligible_leader_replicas, *partition.in_sync_replicas)
+        # One of those that stay leads from now on, and the watermark stands only if it knows the minimum.
+        leaving = () if live.unaware.intersection(members) else partition.in_sync_replicas
+        left = (*partition.eligible_leader_replicas, *leaving)
         eligible = tuple(
             [each for each in partition.replicas if each in left and each not in members and each not in live.suspect]
         )

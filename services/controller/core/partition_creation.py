@@ -49,6 +49,7 @@ def create_partitions(image: ControllerImage, request: CreatePartitionsRequest, 
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 raise Refused(code, code.message)
             _check_count(topic, asked)
+            _check_known(image, topic)
             if excessive:
                 raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
             added = _place(image, topic, asked, placement)
@@ -77,6 +78,13 @@ def _check_count(topic: TopicRecord, asked: NewPartitions) -> None:
             f"{asked.count} would not be an increase."
         )
         raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+
+
+def _check_known(image: ControllerImage, topic: TopicRecord) -> None:
+    """Its last chunk is to be made longer, which takes one that can be read."""
+    if next(image.unknown_ranges(topic), None) is not None:
+        message = f"The state of partitions of topic {topic.topic} in etcd is unreadable."
+        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
 
 def _place(
@@ -110,7 +118,9 @@ def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[Partition
 
 
 def _commit(image: ControllerImage, name: str, extension: Sequence[PartitionRecord], added: int) -> list[Write]:
-    topic = image.topics[name]
+    topic = image.topics.get(name)
+    if topic is None or next(image.unknown_ranges(topic), None) is not None:
+        return []  # It has become unreadable since.
     writes: list[Write] = []
     if extension:
         number = topic.partitions // PARTITIONS_PER_CHUNK

@@ -147,7 +147,6 @@ class Requests:
     def answers(self, now_ms: int) -> list[Effect]:
         """Answers to everything that has become true, or whose time is over."""
         effects: list[Effect] = []
-        self._min_isr_changes.settle()
         for waiting in list(self._waiting.values()):
             if self._fulfilled(waiting):
                 effects.append(Respond(waiting.request_id, at_revision(waiting.response, waiting.revision)))
@@ -215,6 +214,10 @@ class Requests:
                 moves = self._reassignments.alter(request)
                 moved = AlterReassignmentsResponse(moves.results, known_revision)
                 return Waiting(request_id, deadline_ms, moved), moves.steps
+            case AllocateProducerIdsRequest() if image.keys.producer_ids in image.unreadable:
+                # From the beginning they would be ids that others have.
+                unreadable = f"{image.keys.producer_ids} in etcd is unreadable"
+                return Waiting(request_id, deadline_ms, not_done(request, unreadable)), []
             case AllocateProducerIdsRequest():
                 first = image.next_producer_id
                 block = AllocateProducerIdsResponse(ErrorCode.NONE, first, PRODUCER_ID_BLOCK)

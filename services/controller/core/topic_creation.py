@@ -117,6 +117,8 @@ def _check_name(image: ControllerImage, topic: str, added: dict[str, str]) -> No
     problem = topic_name_problem(topic)
     if problem is not None:
         raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
+    if image.keys.topic(topic) in image.unreadable:
+        raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' exists, and its record in etcd is unreadable.")
     if topic in image.topics:
         raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
     name = collision_name(topic)

@@ -19,8 +19,9 @@ class TopicRulesTable:
     """A topic's own configs go before those that brokers were given while they run, and these before `defaults`.
 
     Who may lead besides the ISR follows from what the leader takes for `min.insync.replicas`: were that less than what
-    is taken for it here, watermarks would move where nobody expects it. So while it changes (`unsettled`) it counts
-    as 1, which leaves nobody to lead but the ISR; and of brokers that were given different ones the lowest counts.
+    is taken for it here, watermarks would move where nobody expects it. So while it is being changed (`unsettled`) it
+    counts as 1, which leaves nobody to lead but the ISR; and of brokers that were given different ones the lowest
+    counts.
     """
 
     def __init__(self, image: ControllerImage, defaults: Mapping[str, str]) -> None:

@@ -60,6 +60,8 @@ class Driver:
         self._keys = keys
         self._on_ready_changed = on_ready_changed
         self._ready = False
+        # Keys in etcd that no one can read, as far as the log has them.
+        self._reported: set[str] = set()
         self._packer = Packer()
         self._streams: dict[tuple[int, int], ControlStream] = {}
         self._subscribers: dict[int, ServerStream] = {}
@@ -78,6 +80,16 @@ class Driver:
         async with aclosing(self._etcd.watch(self._keys.prefix)) as changes:
             async for change in changes:
                 self._do(self.core.on_image(change, monotonic_ms()))
+                self._report_unreadable()
+
+    def _report_unreadable(self) -> None:
+        """Each key once, until it can be read again."""
+        unreadable = self.core.image.unreadable
+        for key in unreadable.keys() - self._reported:
+            _log.error(
+                "a key in etcd is unreadable; what it stands for is left as it is", key=key, reason=unreadable[key]
+            )
+        self._reported = set(unreadable)
 
     def on_lease(self, lease: Lease) -> None:
         self._do(self.core.on_lease(lease.lease_id, lease.deadline_ms, monotonic_ms()))

@@ -88,6 +88,8 @@ class Control:
         self._fail_pending = fail_pending
         self._topics_deleted = topics_deleted
         self._controller_epoch = -1
+        # The controller does, as of its last full command: it has looked through all that may have a replica here.
+        self._knows_all_partitions = False
         self._now_ms = 0
         self._inbox: deque[tuple[int, ControlRequest]] = deque()
         # The command being carried out, if it is not done yet.
@@ -143,9 +145,13 @@ class Control:
         elif request.broker_epoch != self._replicas.broker_epoch:
             error = ErrorCode.STALE_BROKER_EPOCH
         elif request.leader_and_isr is not None:
-            # It is sent once the elections are over that the registration calls for.
-            self._checkpoints.controller_has_spoken()
-            self._work = (session_id, request.sequence, self._leader_and_isr(request.leader_and_isr))
+            command = request.leader_and_isr
+            if command.full:
+                self._knows_all_partitions = not command.unknown_partitions and not command.unknown_topics
+            if self._knows_all_partitions:
+                # It is sent once the elections are over that the registration calls for.
+                self._checkpoints.controller_has_spoken()
+            self._work = (session_id, request.sequence, self._leader_and_isr(command))
         elif request.stop_replica is not None:
             errors = self._stop_replica(request.stop_replica, now_ms)
         elif request.update_metadata is not None:
@@ -181,9 +187,20 @@ class Control:
         return self._directories.directory_of(self._replicas.by_key[key].log).no_room is not None
 
     def _stop_strays(self, command: LeaderAndIsr) -> None:
-        """KIP-516: what a full command does not name is not ours any more."""
+        """KIP-516: what a full command does not name is not ours any more, unless it says that this is unknown."""
         named = {(topic.topic_id, state.partition) for topic in command.topics for state in topic.partitions}
-        self._strays = {key: each for key, each in self._replicas.by_key.items() if key not in named}
+        unknown_topics = set(command.unknown_topics)
+        unknown_ranges: dict[bytes, list[range]] = {}
+        for unknown in command.unknown_partitions:
+            numbers = range(unknown.first, unknown.first + unknown.count)
+            unknown_ranges.setdefault(unknown.topic_id, []).append(numbers)
+        self._strays = {
+            key: each
+            for key, each in self._replicas.by_key.items()
+            if key not in named
+            and each.topic not in unknown_topics
+            and not any(each.partition in numbers for numbers in unknown_ranges.get(each.topic_id, ()))
+        }
         for partition in self._strays.values():
             self._stop_serving(partition)
 

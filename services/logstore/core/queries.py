@@ -114,7 +114,11 @@ class Queries:
             self._searching -= 1
             self._search()
         pending = self._pending.pop(effect, None)
-        if pending is not None and not pending.stream.closed:
+        if pending is None or pending.stream.closed:
+            return
+        if isinstance(effect, FindRecordEffect) and effect.has_failed:
+            self._refuse(pending.stream, pending.query.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
+        else:
             self._go_on(pending, data)
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:

@@ -37,7 +37,8 @@ from barnabas.metrics.log_families import IO_QUEUE_SIZE
 from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from barnabas.runtime.idle import IdlePart
-from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect, execute
+from barnabas.runtime.logs import get_logger
+from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect, execute, failed_by_fault
 from services.logstore.shell.io_meter import IoMeter
 from services.logstore.shell.open_files import PosixFile
 
@@ -46,6 +47,8 @@ SLOW_WRITE_NS: Final = 2_000_000
 AFTER_SLOW_WRITE_NS: Final = 1_000_000_000
 # How long a worker that has its bytes asks for the interpreter lock before the loop has to let go of it.
 SWITCH_INTERVAL_S: Final = 0.0005
+
+_log = get_logger("io")
 
 Outcome = bytes | DiskError
 Completion = tuple[StorageEffect, Outcome]
@@ -162,6 +165,10 @@ def _run(disk: Disk, effect: StorageEffect) -> Outcome:
         return error
     except OSError as error:
         return DiskError(DiskErrorKind.IO, type(effect).__name__, str(error))
+    except Exception as fault:
+        # A worker that ended by it would leave a partition waiting for ever, under a lease that is alive.
+        _log.exception("a fault in the work on a log", effect=type(effect).__name__)
+        return failed_by_fault(effect, fault)
 
 
 def _read_cached(effect: ReadEffect) -> Outcome | None:
@@ -174,6 +181,6 @@ def _read_cached(effect: ReadEffect) -> Outcome | None:
         count = os.preadv(file.descriptor, [buffer], effect.position, os.RWF_NOWAIT)
     except OSError as error:
         if error.errno not in (errno.EAGAIN, errno.EOPNOTSUPP):
-            raise
+            return DiskError(DiskErrorKind.IO, "read", f"{effect.log.directory}: {error}")
         return None
     return bytes(buffer) if count == effect.length else None

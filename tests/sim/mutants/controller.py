@@ -10,11 +10,17 @@ from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import IsrChange
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
-from services.controller.core import elections_on_demand, isr_changes, leader_elections, partition_changes
+from services.controller.core import (
+    control_links,
+    elections_on_demand,
+    isr_changes,
+    leader_elections,
+    liveness,
+    partition_changes,
+)
 from services.controller.core.effects import SubmitTxn
 from services.controller.core.isr_changes import IsrChanges
 from services.controller.core.journal import Journal
-from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.partition_alteration import alter_partition
 from services.controller.core.partition_changes import Liveness, TopicRules
 from services.controller.core.writes import Write
@@ -143,9 +149,36 @@ def restart_keeps_the_epoch() -> None:
     replace_in(leader_elections, "after_liveness", elected)
 
 
+@CONTROLLER.breaks_for(
+    "13",
+    "tests/unit/controller/test_unknown_state.py"
+    "::test_a_replica_whose_chunk_is_unreadable_is_no_stray_and_goes_on_when_it_is_mended",
+)
+def what_cannot_be_read_is_taken_for_deleted() -> None:
+    replace_in(control_links, "unknown_partitions", lambda image: iter(()))
+
+
+@CONTROLLER.breaks_for(
+    "15",
+    "tests/unit/controller/test_unknown_state.py"
+    "::test_a_logstore_that_may_lack_records_stays_under_suspicion_while_partitions_are_unknown",
+)
+def suspicion_ends_though_partitions_are_unknown() -> None:
+    replace_in(liveness, "knows_all_partitions", lambda image: True)
+
+
 @CONTROLLER.breaks("15", DISKS)
 def lost_power_keeps_its_place_in_the_isr() -> None:
-    replace_in(LogstoreLiveness, "_suspect", lambda self: frozenset())
+    replace_in(liveness, "suspects", lambda image: frozenset())
+
+
+@CONTROLLER.breaks_for(
+    "15",
+    "tests/unit/controller/test_replication.py"
+    "::test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum",
+)
+def a_leader_that_is_cut_off_is_taken_to_know_the_minimum() -> None:
+    replace_in(control_links.ControlLinks, "unaware", lambda self: frozenset())
 
 
 @CONTROLLER.breaks("15", LEADERS)

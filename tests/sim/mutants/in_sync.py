@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from barnabas.cluster.keys import PartitionRecord
@@ -13,7 +13,7 @@ from services.controller.core.partition_alteration import alter_partition
 from services.controller.core.partition_changes import Liveness, TopicRules
 from services.logstore.core.appends import Appends
 from services.logstore.core.partition import Partition
-from services.logstore.core.replication.follower_progress import FollowerProgress
+from services.logstore.core.replication.follower_progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
 from services.logstore.core.replication.in_sync_replicas import InSyncReplicas, PendingIsr
 from services.logstore.core.replication.isr_changes import IsrChanges
 from services.logstore.core.replication.replication import Replication
@@ -103,6 +103,23 @@ def any_incarnation_may_join() -> None:
     replace_in(isr_changes, "alter_partition", alter)
 
 
+@IN_SYNC.breaks_for(
+    "23b",
+    "tests/unit/logstore/replication/test_isr_changes.py"
+    "::test_a_pending_expansion_never_vouches_for_a_later_incarnation",
+)
+def a_pending_expansion_vouches_for_a_later_incarnation() -> None:
+    """KIP-903: each try takes the broker epoch under which the member fetches by then."""
+    original = IsrChanges._change
+
+    def change(self: IsrChanges, partition: Partition, pending: PendingIsr) -> IsrChange:
+        epochs = self._broker_epochs(partition)
+        present = tuple([epochs.get(node_id, UNKNOWN_BROKER_EPOCH) for node_id in pending.members])
+        return original(self, partition, replace(pending, broker_epochs=present))
+
+    replace_in(IsrChanges, "_change", change)
+
+
 @IN_SYNC.breaks("4")
 def nobody_ever_joins() -> None:
     replace_in(Partition, "caught_up_outsiders", lambda self: [])
@@ -122,7 +139,7 @@ def a_lost_answer_reverts_the_change() -> None:
 
     def on_answer(self: IsrChanges, response: AlterPartitionResponse | None, now_ms: int) -> None:
         if response is None:
-            for partition, _ in self._asked:
+            for partition, _, _ in self._asked:
                 partition.isr.pending = None
         original(self, response, now_ms)
 
@@ -133,13 +150,13 @@ def a_lost_answer_reverts_the_change() -> None:
 def an_isr_counts_before_it_is_committed() -> None:
     """What is asked of the controller is taken for granted."""
 
-    def propose(self: InSyncReplicas, joining: Sequence[int]) -> bool:
-        strangers = [node_id for node_id in joining if node_id not in self.committed]
-        if self.pending is not None or not strangers:
-            return False
-        self.committed = (*self.committed, *strangers)
-        self.pending = PendingIsr(self.committed, True)
-        return True
+    original = InSyncReplicas.propose_expansion
+
+    def propose(self: InSyncReplicas, joining: Sequence[int], broker_epochs: Mapping[int, int]) -> bool:
+        is_proposed = original(self, joining, broker_epochs)
+        if is_proposed and self.pending is not None:
+            self.committed = self.pending.members
+        return is_proposed
 
     replace_in(InSyncReplicas, "propose_expansion", propose)
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from barnabas.cluster.image import ClusterImage
-from barnabas.cluster.messages import Broker, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
+from barnabas.cluster.messages import Broker, BrokerConfigs, PartitionMetadata, Purgatory, TopicMetadata, UpdateMetadata
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes(range(16, 32))
@@ -112,3 +114,27 @@ def test_a_replica_lags_where_the_isr_of_a_partition_with_a_leader_lacks_it() ->
     assert [image.lagging_replicas(node_id) for node_id in (1, 2, 3)] == [0, 1, 1]
     image.apply(update(6, topic("orders", TOPIC_ID, in_sync, leaderless, of_others), full=True))
     assert image.lagging_replicas(2) == 0
+
+
+def test_what_the_controller_cannot_read_stays_as_it_is_known() -> None:
+    """A topic that seemed gone would take the offsets that groups have committed for it along."""
+    image = ClusterImage()
+    configs = [BrokerConfigs(-1, {"min.insync.replicas": "2"})]
+    assert image.apply(replace(update(5, topic(), topic("payments", OTHER_ID), full=True), broker_configs=configs))
+    nothing_known = replace(topic(), partitions=[PartitionMetadata(0, -1, -1, -1, [], [])])
+    unknown = replace(update(6, nothing_known, full=True), unknown_topics=["payments"], unknown_broker_configs=[-1])
+    assert image.apply(unknown)
+    assert image.partition(TOPIC_ID, 0) == partition()
+    assert image.partition(OTHER_ID, 0) == partition()
+    assert set(image.topics_by_name) == {"orders", "payments"}
+    assert image.broker_configs == {-1: {"min.insync.replicas": "2"}}
+    assert image.apply(update(7, topic(), full=True))
+    assert set(image.topics_by_name) == {"orders"}
+    assert image.broker_configs == {}
+
+
+def test_who_knows_nothing_is_told_of_partitions_without_a_leader() -> None:
+    image = ClusterImage()
+    told = PartitionMetadata(0, -1, -1, -1, [], [])
+    assert image.apply(update(5, replace(topic(), partitions=[told]), full=True))
+    assert image.partition(TOPIC_ID, 0) == told

@@ -201,6 +201,47 @@ def test_while_logstores_have_not_heard_of_a_higher_minimum_nobody_becomes_eligi
     assert state(cluster).eligible_leader_replicas == (2,)
 
 
+def test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_heard_of_a_higher_minimum() -> None:
+    """It may go on alone under the minimum of before, and acknowledge what whoever is elected lacks."""
+    cluster = with_topic([1, 2])
+    controller = cluster.controllers[0]
+    leader = cluster.logstores[1]
+    link = controller.links[1]
+    leader.answering = False
+    controller.do(controller.core.on_control_disconnected(1, link.broker_epoch, cluster.now_ms))
+    leader.unanswered.clear()
+    controller.request(alter("events", to_set("min.insync.replicas", "2")))
+    cluster.settle()
+    shrink(cluster, 1)
+    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1,), ())
+    cluster.stop(1)
+    cluster.settle()
+    assert state(cluster).leader == NO_LEADER, "the second may lack what the first has acknowledged"
+    cluster.logstore(1)
+    cluster.settle()
+    assert state(cluster).leader == 1
+    shrink(cluster, 1, 2)
+    shrink(cluster, 1)
+    assert state(cluster).eligible_leader_replicas == (2,), "the first has heard of it since"
+
+
+def test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not_reach() -> None:
+    """The one before may have changed the minimum, and have gone before the leader heard of that."""
+    cluster = with_topic([1, 2], min_insync_replicas="2")
+    leader = cluster.logstores[1]
+    cluster.controllers[0].cut_off = True
+    leader.answering = False
+    leader.connected = False
+    leader.unanswered.clear()
+    cluster.logstores[2].connected = cluster.logstores[3].connected = False
+    second = cluster.controller("controller-1")
+    cluster.advance(LEASE_MS + 1000)
+    del cluster.controllers[0]
+    assert second.is_active()
+    shrink(cluster, 1)
+    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1,), ())
+
+
 def test_the_minimum_of_a_topic_without_its_own_is_the_cluster_s_and_the_lowest_of_its_brokers() -> None:
     cluster, controller = a_cluster(settings=ElectionSettings(min_insync_replicas=2))
     controller.request(create(NewTopic("events", -1, -1, [Assignment(0, [1, 2])])))

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from barnabas.cluster.messages import AlterReassignmentsRequest, AlterReassignmentsResponse, NewTopic, Reassignment
+from barnabas.ports.etcd import Get, Snapshot, prefix_end
 from barnabas.wire.errors import ErrorCode
 from services.controller.core import chunk_changes
 from services.controller.core import controller as controller_room
-from tests.unit.controller.cluster import LEASE_MS, Cluster, ControllerNode, create, delete, error_codes
+from tests.unit.controller.cluster import KEYS, LEASE_MS, Cluster, ControllerNode, create, delete, error_codes
 from tests.unit.controller.replicated import a_cluster, rejoin, shrink, state, with_topic
 from tests.unit.controller.test_elections_and_moves import move
 
@@ -140,3 +141,35 @@ def test_a_topic_that_is_deleted_while_it_moves_goes_from_old_and_new_replicas()
     response = controller.responses[again]
     assert isinstance(response, AlterReassignmentsResponse)
     assert [each.error_code for each in response.results] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_controller_that_reads_everything_again_keeps_its_control_streams() -> None:
+    """A compaction, or a failover of etcd: logstores have done nothing for which they should lose theirs."""
+    cluster = Cluster()
+    controller = cluster.controller()
+    for node_id in (1, 2):
+        cluster.logstore(node_id)
+    cluster.settle()
+    controller.request(create(NewTopic("events", 1, 2)))
+    cluster.settle()
+    cluster.logstores[1].answering = False
+    cluster.fill_directory(1)
+    cluster.settle()
+    assert cluster.logstores[1].unanswered
+    told_before = {node_id: logstore.requests[-1].sequence for node_id, logstore in cluster.logstores.items()}
+    for logstore in cluster.logstores.values():
+        logstore.requests.clear()
+    everything = tuple(cluster.etcd.get(Get(KEYS.prefix, prefix_end(KEYS.prefix))))
+    controller.do(controller.core.on_image(Snapshot(cluster.etcd.revision, everything), cluster.now_ms))
+    cluster.logstores[1].answering = True
+    cluster.settle()
+    assert controller.is_active()
+    for node_id, logstore in cluster.logstores.items():
+        leadership, metadata = logstore.requests
+        assert leadership.sequence == told_before[node_id] + 1, "on the same stream"
+        assert leadership.leader_and_isr is not None
+        assert leadership.leader_and_isr.full
+        assert metadata.update_metadata is not None
+        assert metadata.update_metadata.full
+    topic_id = controller.core.image.topics["events"].topic_id
+    assert controller.core.links.leaders_know(topic_id, controller.core.image.revision)

@@ -2,8 +2,8 @@
 
 One request is under way at a time, for as many partitions as have something to ask; of each partition one change is
 pending. An answer that is lost, or that decides nothing, leaves the change pending, and it is asked again: the same
-change twice is answered by the state that it led to. A follower that registers under the controller's eyes meanwhile
-can't be brought in by a fetch of its older life (KIP-903): every member goes with the epoch that its stream gave.
+change twice is answered by the state that it led to. A fetch of an earlier incarnation never brings a later one into
+the ISR (KIP-903): every try of a change carries the broker epochs of the moment at which the change was prepared.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from barnabas.cluster.messages import (
     AlterPartitionResponse,
     IsrChange,
     IsrChangeResult,
-    IsrMember,
 )
 from barnabas.metrics.family import Sample
 from barnabas.metrics.replica_families import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.replication.follower_progress import UNKNOWN_BROKER_EPOCH
-from services.logstore.core.replication.in_sync_replicas import IsrAnswer
+from services.logstore.core.replication.in_sync_replicas import IsrAnswer, PendingIsr
 
 PARTITIONS_PER_REQUEST_MAX = 1000
 RETRY_MS = 100
@@ -65,7 +63,7 @@ class IsrChanges:
         """Have those join that have caught up."""
         if partition.leading and partition not in self._to_look_at:
             joining = partition.caught_up_outsiders()
-            if joining and partition.isr.propose_expansion(joining):
+            if joining and partition.isr.propose_expansion(joining, self._broker_epochs(partition)):
                 self._to_ask[partition] = None
 
     def tick(self, now_ms: int) -> None:
@@ -80,7 +78,7 @@ class IsrChanges:
             if not partition.leading or len(partition.isr.committed) < 2:
                 continue
             leaving = partition.out_of_sync(self._lag_ms_max, now_ms)
-            if leaving and partition.isr.propose_shrink(leaving):
+            if leaving and partition.isr.propose_shrink(leaving, self._broker_epochs(partition)):
                 self._to_ask[partition] = None
 
     # --- the controller ---
@@ -99,28 +97,30 @@ class IsrChanges:
         for partition in asking:
             is_here = self._replicas.by_key.get(partition.key) is partition and partition.leading
             if is_here and partition.isr.pending is not None:
-                change = self._change(partition, partition.isr.pending.members)
+                change = self._change(partition, partition.isr.pending)
                 self._asked.append((partition, change, len(partition.isr.committed)))
         if not self._asked:
             return None
         changes = [change for _, change, _ in self._asked]
         return AlterPartitionRequest(self._replicas.node_id, self._replicas.broker_epoch, changes)
 
-    def _change(self, partition: Partition, members: tuple[int, ...]) -> IsrChange:
+    def _change(self, partition: Partition, pending: PendingIsr) -> IsrChange:
         return IsrChange(
             partition.topic_id,
             partition.partition,
             partition.leader_epoch,
             partition.partition_epoch,
-            [IsrMember(node_id, self._broker_epoch_of(partition, node_id)) for node_id in members],
+            pending.to_ask(),
             recovered=partition.leader_recovering,
         )
 
-    def _broker_epoch_of(self, partition: Partition, node_id: int) -> int:
-        if node_id == self._replicas.node_id:
-            return self._replicas.broker_epoch
-        follower = partition.followers.get(node_id)
-        return UNKNOWN_BROKER_EPOCH if follower is None else follower.session.broker_epoch
+    def _broker_epochs(self, partition: Partition) -> dict[int, int]:
+        """By replica: the broker epoch of the session whose fetch gave the offset that the leader knows of it."""
+        followers = partition.followers.items()
+        return {
+            self._replicas.node_id: self._replicas.broker_epoch,
+            **{node_id: follower.session.broker_epoch for node_id, follower in followers},
+        }
 
     def on_answer(self, response: AlterPartitionResponse | None, now_ms: int) -> None:
         """The controller's answer; None: there was none, and nothing is known."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, assert_never
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Codecs, Decompress
 from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind, DiskFile
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.batch_opening import Refusal, open_batch
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
@@ -133,6 +134,7 @@ class FindRecordEffect:
     decompress: Decompress
     found: OffsetAtTimestamp | None = None
     """The outcome: None when every record from `from_offset` on is earlier."""
+    has_failed: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -322,6 +324,27 @@ StorageEffect = (
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
+
+
+def failed_by_fault(effect: StorageEffect, fault: Exception) -> bytes | DiskError:
+    """The outcome of an effect in which a fault of ours showed, an exception that no one expects there.
+
+    What is on disk then is unknown, and whoever waits for it has to hear something: the log directory goes offline, as
+    after an I/O error, and others lead its partitions. Work on a batch has touched no disk: only its request fails
+    (UNKNOWN_SERVER_ERROR, as in Kafka), or a batch that brings the fault to light would take every replica's disk.
+    """
+    match effect:
+        case OpenBatchEffect():
+            effect.outcome = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+            return b""
+        case FindRecordEffect():
+            effect.has_failed = True
+            return b""
+        case FlushEffect() | VolumeFlushEffect() | WriteEffect(flush=FlushEffect()):
+            operation = "flush"
+        case _:
+            operation = type(effect).__name__
+    return DiskError(DiskErrorKind.IO, operation, f"{type(fault).__name__}: {fault}")
 
 
 def execute(disk: Disk, effect: StorageEffect) -> bytes:

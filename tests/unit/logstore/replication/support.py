@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 
 from barnabas.channel.messages import (
@@ -32,9 +33,10 @@ def broker_epoch_of(node_id: int) -> int:
     return 100 + node_id
 
 
-def tell_brokers(host: Host, *node_ids: int) -> None:
-    """These are registered, each under its first epoch."""
-    brokers = [Broker(node_id, f"host-{node_id}:9300", broker_epoch_of(node_id)) for node_id in node_ids]
+def tell_brokers(host: Host, *node_ids: int, broker_epochs: Mapping[int, int] | None = None) -> None:
+    """These are registered, each under its first epoch, or under that of `broker_epochs`."""
+    epochs = {node_id: broker_epoch_of(node_id) for node_id in node_ids} | dict(broker_epochs or {})
+    brokers = [Broker(node_id, f"host-{node_id}:9300", epochs[node_id]) for node_id in node_ids]
     update = UpdateMetadata(host.core._replicas.image.revision + 1, True, CLUSTER_ID, 5, brokers, [], [], [])
     host.control(update)
 

@@ -13,7 +13,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.metrics.replica_families import ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.replication.isr_changes import REVERTED_RETRY_MS
+from services.logstore.core.replication.isr_changes import RETRY_MS, REVERTED_RETRY_MS
 from tests.unit.logstore.replication.support import (
     LAG_MS_MAX,
     REPLICAS,
@@ -133,6 +133,39 @@ def test_an_old_incarnation_may_not_join() -> None:
     assert asked(host) is None
     FollowerByHand(host, 3, broker_epoch=broker_epoch_of(3)).ask(at(0))
     assert asked(host) is not None
+
+
+def test_a_pending_expansion_never_vouches_for_a_later_incarnation() -> None:
+    """KIP-903: the third had the record when it was proposed, and lost it with its power before the controller said
+    anything. The change that is pending may have been accepted, so it is asked again as it was.
+    """
+    host = leading_host([1, 2])
+    host.append(leader_epoch=0)
+    host.settle()
+    second, third = FollowerByHand(host, 2), FollowerByHand(host, 3)
+    second.ask(at(1))
+    third.ask(at(1))
+    request = asked(host)
+    assert request is not None
+    assert request.partitions[0].in_sync_replicas == [IsrMember(1, BROKER_EPOCH), IsrMember(2, 102), IsrMember(3, 103)]
+    assert partition_of(host).high_watermark == 1
+    host.core.on_stream_closed(third.stream_id)
+    tell_brokers(host, *REPLICAS, broker_epochs={3: 203})
+    restarted = FollowerByHand(host, 3, broker_epoch=203)
+    restarted.ask(at(0))
+    host.core.on_alter_partition(None)
+    pass_time(host, RETRY_MS)
+    repeated = asked(host)
+    assert repeated is not None
+    assert repeated.partitions == request.partitions
+    host.core.on_alter_partition(refused(ErrorCode.INELIGIBLE_REPLICA))
+    assert partition_of(host).isr.maximal == (1, 2)
+    pass_time(host, REVERTED_RETRY_MS)
+    assert asked(host) is None, "it has nothing yet"
+    restarted.ask(at(1))
+    request = asked(host)
+    assert request is not None
+    assert request.partitions[0].in_sync_replicas[-1] == IsrMember(3, 203)
 
 
 def test_a_follower_may_come_before_the_news_of_its_registration() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from barnabas.cluster.messages import Broker, ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from barnabas.cluster.messages import (
+    Broker,
+    ControlRequest,
+    LeaderAndIsr,
+    StopReplica,
+    UnknownPartitions,
+    UpdateMetadata,
+)
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.control import LOGS_MADE_PER_STEP
 from services.logstore.core.storage.effects import DeleteDirectoryEffect, FlushEffect
@@ -14,6 +21,7 @@ from tests.unit.logstore.service.support import (
     CONTROLLER_EPOCH,
     EXCHANGE,
     READ,
+    TOPIC_ID,
     WATCH,
     Host,
     append_results,
@@ -237,6 +245,45 @@ def test_a_stray_that_is_named_again_is_none(host: Host) -> None:
     host.lead(topic(3, 5))
     host.control(full_update())
     assert host.append(leader_epoch=3).base_offset == 1
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        LeaderAndIsr(True, [], unknown_partitions=[UnknownPartitions(TOPIC_ID, 0, 500)]),
+        LeaderAndIsr(True, [], unknown_topics=["orders"]),
+    ],
+    ids=["its chunk", "its topic"],
+)
+def test_what_the_controller_cannot_read_is_no_stray_and_goes_on_with_its_log(
+    host: Host, unknown: LeaderAndIsr
+) -> None:
+    host.lead(topic(3, 5))
+    host.append(leader_epoch=3)
+    host.control(unknown)
+    host.control(full_update())
+    assert names(host) == ["orders-0"]
+    assert host.append(leader_epoch=3).base_offset == 1
+    host.lead(topic(3, 5), full=True)
+    assert host.append(leader_epoch=3).base_offset == 2
+
+
+def test_another_partition_that_is_unknown_keeps_no_stray(host: Host) -> None:
+    host.lead(topic(name="other", topic_id=OTHER_TOPIC_ID), topic())
+    host.control(LeaderAndIsr(True, [], unknown_partitions=[UnknownPartitions(TOPIC_ID, 0, 500)]))
+    host.control(full_update())
+    assert [name.endswith("-stray") for name in names(host)] == [False, True]
+
+
+def test_records_that_may_be_lacking_are_not_forgotten_while_the_controller_cannot_read_all(host: Host) -> None:
+    """Rule 15: no election has taken this logstore out of the ISR of what is unknown."""
+    (directory,) = host.log_directories
+    assert directory.may_lack_records
+    host.control(LeaderAndIsr(True, [topic()], unknown_topics=["payments"]))
+    host.lead(topic(1, 1))
+    assert directory.may_lack_records
+    host.lead(topic(1, 1), full=True)
+    assert not directory.may_lack_records
 
 
 # --- stop and delete ---

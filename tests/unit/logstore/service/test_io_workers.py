@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,19 @@ import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.storage.effects import DeleteDirectoryEffect, FlushEffect, ReadEffect, WriteEffect
+from barnabas.runtime.compression import CODECS
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import parse_header
+from services.logstore.core.storage import effects
+from services.logstore.core.storage.batch_opening import Refusal
+from services.logstore.core.storage.effects import (
+    DeleteDirectoryEffect,
+    FindRecordEffect,
+    FlushEffect,
+    OpenBatchEffect,
+    ReadEffect,
+    WriteEffect,
+)
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.recovery import open_log
 from services.logstore.shell import io_workers
@@ -59,10 +72,10 @@ done: list[Completion] = []
 
 async def outcomes(count: int) -> list[Completion]:
     """What the workers have said, once it is so much."""
-    while True:
-        if len(done) >= count:
-            return done
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(30):
+        while len(done) < count:
+            await asyncio.sleep(0.001)
+    return done
 
 
 def write(log: PartitionLog, value_bytes: int = 20) -> WriteEffect:
@@ -153,9 +166,58 @@ async def test_an_error_is_an_outcome(workers: IoWorkers, tmp_path: Path) -> Non
     assert outcome.kind is DiskErrorKind.NOT_FOUND
 
 
+async def test_a_fault_in_a_worker_is_an_outcome_and_the_worker_goes_on(
+    workers: IoWorkers, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended in silence, and its partition hung under a lease that was alive."""
+    monkeypatch.setattr(SlowDisk, "write_at", broken)
+    monkeypatch.setattr(SlowDisk, "flush", broken)
+    workers.submit(write(log))
+    for _ in range(4):  # More than there are workers.
+        workers.submit(FlushEffect(log, 1, files=[log.segments.active.log_path]))
+    for _, outcome in await outcomes(5):
+        assert isinstance(outcome, DiskError)
+        assert outcome.kind is DiskErrorKind.IO
+        assert "ValueError: a fault of ours" in str(outcome)
+    assert [outcome.operation for _, outcome in done if isinstance(outcome, DiskError)].count("flush") == 4
+
+
+async def test_a_fault_in_the_work_on_a_batch_is_no_fault_of_the_disk(
+    workers: IoWorkers, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effects, "open_batch", broken)
+    monkeypatch.setattr(effects, "first_record_of", broken)
+    records = batch()
+    opening = OpenBatchEffect(memoryview(records), "t-0", TopicConfig(), WALL_MS, CODECS)
+    search = FindRecordEffect(log, parse_header(records), bytes(records), 0, 0, CODECS.decompress)
+    workers.submit(opening)
+    workers.submit(search)
+    assert [outcome for _, outcome in await outcomes(2)] == [b"", b""]
+    assert opening.outcome == Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert search.has_failed
+
+
+async def test_a_read_in_place_that_fails_is_an_outcome(
+    workers: IoWorkers, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers.submit(write(log))
+    await outcomes(1)
+
+    def preadv(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(io_workers.os, "preadv", preadv)
+    outcome = workers.run_in_place(ReadEffect(log, log.segments.active.file, 0, 10))
+    assert isinstance(outcome, DiskError)
+
+
+def broken(*_: object) -> None:
+    raise ValueError("a fault of ours")
+
+
 async def test_many_effects_come_back_once_each(workers: IoWorkers, log: PartitionLog) -> None:
-    effects = [ReadEffect(log, log.segments.active.file, 0, 10) for _ in range(500)]
-    for effect in effects:
+    reads = [ReadEffect(log, log.segments.active.file, 0, 10) for _ in range(500)]
+    for effect in reads:
         workers.submit(effect)
-    assert {id(effect) for effect, _ in await outcomes(500)} == {id(effect) for effect in effects}
+    assert {id(effect) for effect, _ in await outcomes(500)} == {id(effect) for effect in reads}
     assert len(done) == 500

@@ -6,9 +6,11 @@ import pytest
 
 from barnabas.channel.messages import Read, ReadRequest
 from barnabas.cluster.messages import LeaderAndIsr
+from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import ReadEffect, execute
+from services.logstore.core.storage.effects import FindRecordEffect, ReadEffect, StorageEffect, execute, failed_by_fault
 from tests.sim.disk_model import Fault
+from tests.unit.logstore.service import support
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,
@@ -260,3 +262,16 @@ def test_a_query_under_way_fails_when_the_leader_epoch_ends(host: Host) -> None:
 def test_the_state_of_a_partition_that_is_not_here(host: Host) -> None:
     answer = host.query_state(8)
     assert (answer.error_code, answer.state) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+
+
+def test_a_search_that_meets_a_fault_is_answered_and_leaves_the_directory_alone(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that brings a fault of ours to light would take the disk of every replica that is asked."""
+
+    def run(disk: Disk, effect: StorageEffect) -> bytes | DiskError:
+        return failed_by_fault(effect, ValueError()) if isinstance(effect, FindRecordEffect) else execute(disk, effect)
+
+    monkeypatch.setattr(support, "execute", run)
+    assert host.query_offset(WALL_MS).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert host.append().error_code == ErrorCode.NONE
