@@ -11,6 +11,12 @@ from pathlib import Path
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 
 
+ETCD_HEARTBEAT_MS = 20
+ETCD_ELECTION_MS = 200
+"""An etcd of one member elects itself after one to two election timeouts, and nothing is read or written before. Its
+default of 1 s is for members that may be slow to hear from each other, of which there are none here."""
+
+
 class Role(StrEnum):
     ETCD = "etcd"
     CONTROLLER = "controller"
@@ -71,6 +77,8 @@ def _etcd(directory: ClusterDirectory, layout: ClusterLayout, etcd: Path) -> Ser
         f"--listen-peer-urls={peer_url}",
         f"--initial-advertise-peer-urls={peer_url}",
         f"--initial-cluster=etcd={peer_url}",
+        f"--heartbeat-interval={ETCD_HEARTBEAT_MS}",
+        f"--election-timeout={ETCD_ELECTION_MS}",
         "--auto-compaction-mode=periodic",
         "--auto-compaction-retention=1h",
         "--logger=zap",

@@ -228,8 +228,8 @@ def page(result: Saved, verdict: Verdict) -> str:
     return "\n\n".join(
         [
             "# Blackouts",
-            f"`{result.command}` at {result.commit}, on {result.cores} cores; the machine's load over the minute before "
-            f"the run: {result.load}.",
+            f"`{result.command}` at {result.commit}, on {result.cores} cores; the machine's load over the minute "
+            f"before the run: {result.load}.",
             f"All processes of a cluster of {LOGSTORES} logstores, etcd included, were killed by SIGKILL at the same "
             "moment under load, and `barnabas up` was run as soon as they were gone.",
             "\n".join(timeline_table(result.rounds)),
