@@ -246,6 +246,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.blackout", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="how many blackouts")
     parser.add_argument("--seed", type=int, default=1, help="of the clients")
+    parser.add_argument("--keep", action="store_true", help="keep the cluster's logs and the history")
     parser.add_argument("--save", type=Path, help="write the page to this file too, and a JSON file beside it")
     arguments = parser.parse_args()
     signals_end_the_run()
@@ -271,7 +272,7 @@ def main() -> int:
         arguments.save.with_suffix(".json").write_bytes(text + b"\n")
     for line in [*timeline_table(rounds), str(verdict), summary(rounds, verdict)]:
         _say(line)
-    if verdict.is_clean:
+    if verdict.is_clean and not arguments.keep:
         shutil.rmtree(directory)
     else:
         _say(f"all that was seen is in {directory}")
