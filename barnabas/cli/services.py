@@ -11,7 +11,6 @@ from pathlib import Path
 from barnabas.cli.etcd_binary import cache_path
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 
-
 ETCD_HEARTBEAT_MS = 20
 ETCD_ELECTION_MS = 200
 """An etcd of one member elects itself after one to two election timeouts, and nothing is read or written before. Its

@@ -106,9 +106,7 @@ class Blackouts:
                 blackout = self._black_out(workload)
                 self.blackouts.append(blackout)
                 took_s = (blackout.up_returned_ns - blackout.up_began_ns) / 1e9
-                self._say(
-                    f"blackout {number}/{rounds}: `up` took {took_s:.1f} s; {workload.acknowledged} acknowledged"
-                )
+                self._say(f"blackout {number}/{rounds}: `up` took {took_s:.1f} s; {workload.acknowledged} acknowledged")
             self._say("reading everything")
             return check(read(workload.stop()))
 
