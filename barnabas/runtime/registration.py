@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
+from barnabas.cluster import takeover
 from barnabas.cluster.keys import (
     Keys,
     Role,
@@ -21,7 +22,6 @@ from barnabas.cluster.keys import (
     registration_addresses,
 )
 from barnabas.cluster.keys import Registration as Record
-from barnabas.cluster.takeover import addresses_to_probe, removal
 from barnabas.metrics.etcd_families import LEASE_AGE, LEASE_TTL, REGISTRATIONS
 from barnabas.metrics.family import Sample
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, KeyValue, Put, Txn, absent, modified_at
@@ -156,7 +156,7 @@ class Registration:
         """Return when the key is absent, or was at that moment."""
         while (found := await self._etcd.get(self._key)) is not None:
             old = decode_registration(self._role, found.value)
-            if all([await refuses_connections(address) for address in addresses_to_probe(old, record)]):
+            if all([await refuses_connections(address) for address in takeover.addresses_to_probe(old, record)]):
                 await self._remove(found)
             else:
                 await self._outlive(found, old)
@@ -164,7 +164,7 @@ class Registration:
     async def _remove(self, found: KeyValue) -> None:
         """Take away what a dead process has left. An ambiguous Txn needs no reading back: the caller reads."""
         election = await self._etcd.get(self._keys.election) if self._role is Role.CONTROLLER else None
-        removed = await self._etcd.txn(removal(self._keys, found, election))
+        removed = await self._etcd.txn(takeover.removal(self._keys, found, election))
         if removed.succeeded:
             # A claim of the dead process that is still under way finds no lease to put the election key under.
             await self._etcd.revoke(found.lease)
