@@ -1,4 +1,6 @@
-"""Everything dies at once and comes back: no lease of a dead process is waited for, and none of a living one is taken."""
+"""Everything dies at once and comes back: no lease of a dead process is waited for, and no election of a living one is
+taken away.
+"""
 
 from __future__ import annotations
 
