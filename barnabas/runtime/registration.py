@@ -1,7 +1,7 @@
 """A process's place in the cluster: its registration key in etcd, under a lease that it keeps alive.
 
 The key is put if absent. One left behind by the process before is taken away first, but only where that process is
-certainly dead (`barnabas.cluster.takeover`); with it go the election key, where a controller died active, and the lease
+certainly dead (`barnabas.runtime.takeover`); with it go the election key, where a controller died active, and the lease
 of both. Otherwise the lease decides; while that is renewed, the id is taken.
 Call `start` only after every listener named in the registration is bound. Nobody registers in a cluster whose state is
 of a newer version than this one knows, or is being restored.
@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
-from barnabas.cluster import takeover
 from barnabas.cluster.keys import (
     Keys,
     Role,
@@ -25,6 +24,7 @@ from barnabas.cluster.keys import Registration as Record
 from barnabas.metrics.etcd_families import LEASE_AGE, LEASE_TTL, REGISTRATIONS
 from barnabas.metrics.family import Sample
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, KeyValue, Put, Txn, absent, modified_at
+from barnabas.runtime import takeover
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease

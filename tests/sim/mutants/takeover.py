@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.cluster import takeover
 from barnabas.cluster.keys import Keys, Registration, registration_addresses
 from barnabas.ports.etcd import KeyValue, Txn
+from barnabas.runtime import takeover
 from tests.sim.mutants.planting import Mutants, replace_in
 
 TAKEOVER = Mutants("takeover")
@@ -30,7 +30,7 @@ def the_dead_are_waited_for() -> None:
     replace_in(takeover, "addresses_to_probe", addresses_to_probe)
 
 
-@TAKEOVER.breaks_for("12", "tests/unit/cluster/test_takeover.py::test_the_election_of_another_controller_stays")
+@TAKEOVER.breaks_for("12", "tests/unit/runtime/test_takeover.py::test_the_election_of_another_controller_stays")
 def the_election_is_taken_whoever_holds_it() -> None:
     original = takeover.removal
 

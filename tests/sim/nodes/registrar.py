@@ -1,7 +1,7 @@
 """A process's place in the cluster: `barnabas.runtime.registration.Registration` here, with the same order of steps.
 
 Put if absent, under a lease that is renewed. What the process before has left is taken away first, where that process
-is certainly dead (`barnabas.cluster.takeover`). Otherwise its lease is waited for, and a process whose id stays taken
+is certainly dead (`barnabas.runtime.takeover`). Otherwise its lease is waited for, and a process whose id stays taken
 ends.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.cluster import takeover
 from barnabas.cluster.keys import Registration, Role, decode_registration, encode_registration
 from barnabas.ports.etcd import KeyValue, Put, Txn, TxnResult, absent, modified_at
+from barnabas.runtime import takeover
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.scheduler import MS
 

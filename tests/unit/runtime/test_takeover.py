@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, LogstoreRegistration
-from barnabas.cluster.takeover import addresses_to_probe, removal
 from barnabas.ports.etcd import Delete, KeyValue, Txn, modified_at
+from barnabas.runtime.takeover import addresses_to_probe, removal
 
 KEYS = Keys()
 FOUND = KeyValue("/barnabas/controllers/a", b"", 10, 12, lease=7)

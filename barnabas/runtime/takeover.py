@@ -10,7 +10,8 @@ A lease is not a lock, and need not be waited out where its holder is certainly 
 - A refused connection, at every other address: the host is there and nobody listens.
 
 A process that may live is left to its lease. An error here would cost availability and no record: what fences are the
-controller epoch, the broker epochs and the compares of every Txn.
+controller epoch, the broker epochs and the compares of every Txn. This module is pure; `barnabas.runtime.registration`
+and the simulation probe and wait.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def removal(keys: Keys, found: KeyValue, election: KeyValue | None) -> Txn:
     now: whoever has registered or was elected since is not the dead process.
     """
     compares: tuple[Compare, ...] = (modified_at(found.key, found.mod_revision),)
-    deletes = (Delete(found.key),)
+    deletes: tuple[Delete, ...] = (Delete(found.key),)
     if election is not None and election.lease == found.lease:
         compares += (modified_at(keys.election, election.mod_revision),)
         deletes += (Delete(keys.election),)
