@@ -16,6 +16,7 @@ FUZZ_TARGET ?=
 FUZZ_JOBS ?= 1
 CELLS ?=
 SECONDS ?=
+ROUNDS ?=
 CLIENT ?=
 BROKER ?=
 MOVE ?=
@@ -30,7 +31,7 @@ BASE ?= python:3.12-slim
 JAVA ?= eclipse-temurin:17-jdk
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -127,6 +128,13 @@ moving-leaders: setup etcd ## Leaders move under CLIENT=java, librdkafka or fran
 		$(if $(MOVE),--move $(MOVE)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) \
 		$(if $(PRODUCERS),--producers $(PRODUCERS)) $(if $(RUNS),--runs $(RUNS)) $(if $(LOAD),--load $(LOAD)) \
 		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
+
+blackout: setup etcd ## Every process killed at once under load and started again, ROUNDS=5: phases up to the first acknowledged write
+	@$(BIN)/python -m tests.faults.blackout --rounds $(or $(ROUNDS),5) --save tests/faults/results/blackout.md
+
+rolling-etcd: setup etcd ## Each of three etcd members restarted in turn under producers, TIMES=2 each; KILL=1: by kill -9
+	@$(BIN)/python -m tests.faults.rolling_etcd $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
+		$(if $(KILL),--kill) --save tests/faults/results/rolling-etcd$(if $(KILL),-kill).md
 
 mixed-versions: setup etcd ## A rolling upgrade from the last release and back, under producers and a group
 	@$(BIN)/python -m tests.mixed_versions --save tests/faults/results/mixed-versions.md

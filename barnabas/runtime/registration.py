@@ -1,8 +1,8 @@
 """A process's place in the cluster: its registration key in etcd, under a lease that it keeps alive.
 
 The key is put if absent. One left behind by the process before is taken away first, but only where that process is
-certainly gone: it used the same log directory (which this process has locked), or none of its addresses answers any
-more, or they are this process's own by now. Otherwise its lease decides; while that is renewed, the id is taken.
+certainly dead (`barnabas.runtime.takeover`); with it go the election key, where a controller died active, and the lease
+of both. Otherwise the lease decides; while that is renewed, the id is taken.
 Call `start` only after every listener named in the registration is bound. Nobody registers in a cluster whose state is
 of a newer version than this one knows, or is being restored.
 """
@@ -15,7 +15,6 @@ from contextlib import aclosing
 
 from barnabas.cluster.keys import (
     Keys,
-    LogstoreRegistration,
     Role,
     decode_registration,
     encode_registration,
@@ -24,7 +23,8 @@ from barnabas.cluster.keys import (
 from barnabas.cluster.keys import Registration as Record
 from barnabas.metrics.etcd_families import LEASE_AGE, LEASE_TTL, REGISTRATIONS
 from barnabas.metrics.family import Sample
-from barnabas.ports.etcd import AmbiguousResult, Delete, EtcdRefused, KeyValue, Put, Txn, absent, modified_at
+from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, KeyValue, Put, Txn, absent, modified_at
+from barnabas.runtime import takeover
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.cluster_version import check_cluster_version
 from barnabas.runtime.etcd import EtcdClient, EtcdUnavailable, Lease
@@ -156,11 +156,18 @@ class Registration:
         """Return when the key is absent, or was at that moment."""
         while (found := await self._etcd.get(self._key)) is not None:
             old = decode_registration(self._role, found.value)
-            if await _certainly_gone(old, record):
-                # An ambiguous delete needs no reading back: the loop reads.
-                await self._etcd.txn(Txn((modified_at(self._key, found.mod_revision),), (Delete(self._key),)))
+            if all([await refuses_connections(address) for address in takeover.addresses_to_probe(old, record)]):
+                await self._remove(found)
             else:
                 await self._outlive(found, old)
+
+    async def _remove(self, found: KeyValue) -> None:
+        """Take away what a dead process has left. An ambiguous Txn needs no reading back: the caller reads."""
+        election = await self._etcd.get(self._keys.election) if self._role is Role.CONTROLLER else None
+        removed = await self._etcd.txn(takeover.removal(self._keys, found, election))
+        if removed.succeeded:
+            # A claim of the dead process that is still under way finds no lease to put the election key under.
+            await self._etcd.revoke(found.lease)
 
     async def _outlive(self, found: KeyValue, old: Record) -> None:
         """Wait for the lease of another process's registration to end. Raises IdentityTaken when it is renewed."""
@@ -174,15 +181,6 @@ class Registration:
         raise IdentityTaken(
             f"{self._role.value} {self._member_id} is already running at {where}: stop it, or give this one another id"
         )
-
-
-async def _certainly_gone(old: Record, mine: Record) -> bool:
-    match old, mine:
-        case LogstoreRegistration(), LogstoreRegistration() if old.directory_id == mine.directory_id:
-            return True
-    own = set(registration_addresses(mine).values())
-    others = [address for address in registration_addresses(old).values() if address not in own]
-    return all([await refuses_connections(address) for address in others])
 
 
 async def refuses_connections(address: str) -> bool:

@@ -4,6 +4,8 @@ A process of its own, since the interpreter lock is a queue too: with the data l
 (p99) through a listener on threads of the data process, and 2.4–3.9 ms through this one. It speaks gRPC and protobuf
 with the controller, and hands commands to the core over a socket pair in order; the other end is in
 `services.logstore.shell.control_process`. The pod is scraped here too. It dies with its parent.
+
+It is spawned before the logs are loaded and listens when it is asked to: what it needs to start is done by then.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ DATA_PROCESS: Final = 0
 
 # The kinds of messages between this process and its parent; the payload begins with the session where there is one.
 SESSION: Final = Struct("<Q")
+LISTEN: Final = b"listen"
 LISTENING: Final = b"listening"
 COMMAND: Final = b"command"
 ANSWER: Final = b"answer"
@@ -55,6 +58,7 @@ class ControlListener:
         self._sessions: dict[int, ServerStream] = {}
         self._sessions_opened = 0
         self._parent: MessageSocket | None = None
+        self._may_listen = asyncio.Event()
         self._health: Health | None = None
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ControlResponse)
@@ -65,10 +69,18 @@ class ControlListener:
         """Serve until SIGTERM or until the parent is gone. Raises OSError (the listener)."""
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, stopping.set)
+
+        def stop() -> None:
+            stopping.set()
+            self._may_listen.set()
+
+        loop.add_signal_handler(signal.SIGTERM, stop)
         # Ctrl-C reaches the whole process group; the parent stops this process when its own work is done.
         loop.add_signal_handler(signal.SIGINT, lambda: None)
-        self._parent = parent_socket(self._on_parent_message, stopping.set)
+        self._parent = parent_socket(self._on_parent_message, stop)
+        await self._may_listen.wait()
+        if stopping.is_set():
+            return
         server, port = create_server(address)
         register_stream(server, CONTROL_SERVICE, "Control", self.open_session)
         self._health = await add_health(server, CONTROL_SERVICE, serving=False)
@@ -98,6 +110,9 @@ class ControlListener:
         if kind == SCRAPED:
             if fds:  # None where this process is out of descriptors.
                 self._serve_metrics(payload.decode(), socket.socket(fileno=fds[0]))
+            return
+        if kind == LISTEN:
+            self._may_listen.set()
             return
         if kind == SERVING:
             self._set_serving(payload == b"1")

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from barnabas.cluster.keys import (
+    ControllerRegistration,
     Keys,
     LogstoreRegistration,
     PurgatoryRegistration,
     Role,
     decode_registration,
 )
+from barnabas.ports.etcd import EtcdRefused, Put, Txn
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.registration import IdentityTaken, Registration, refuses_connections
@@ -77,6 +79,22 @@ def logstore(
         ttl_ms=2000,
         on_registered=on_registered,
     )
+
+
+def controller(client: EtcdClient, address: str) -> Registration:
+    return Registration(
+        client,
+        KEYS,
+        Role.CONTROLLER,
+        "controller-0",
+        describe=lambda incarnation: ControllerRegistration("controller-0", incarnation, address),
+        new_incarnation=lambda: "incarnation",
+        ttl_ms=2000,
+    )
+
+
+async def put_election(client: EtcdClient, lease: int) -> None:
+    await client.txn(Txn((), (Put(KEYS.election, b"{}", lease),)))
 
 
 async def registered(client: EtcdClient) -> LogstoreRegistration:
@@ -154,6 +172,49 @@ async def test_a_stateless_process_that_listens_where_the_old_one_did_replaces_i
         for _ in range(2)
     ]
     assert epochs[1] > epochs[0]
+
+
+async def test_a_restarted_controller_does_not_wait_for_the_election_of_its_dead_incarnation(
+    client: EtcdClient, listen: Listen
+) -> None:
+    """Nor can a claim of the dead one that is under way put the key back: its lease is gone too."""
+    address = await listen()
+    dead = controller(client, address)
+    await dead.start()
+    assert dead.lease is not None
+    await put_election(client, dead.lease.lease_id)
+    await controller(client, address).start()
+    assert await client.get(KEYS.election) is None
+    assert await client.time_to_live_ms(dead.lease.lease_id) < 0
+    with pytest.raises(EtcdRefused):
+        await put_election(client, dead.lease.lease_id)
+
+
+async def test_a_restarted_controller_leaves_the_election_of_another_one(client: EtcdClient, listen: Listen) -> None:
+    address = await listen()
+    await controller(client, address).start()
+    other = await client.grant(60_000)
+    await put_election(client, other.lease_id)
+    await controller(client, address).start()
+    elected = await client.get(KEYS.election)
+    assert elected is not None
+    assert elected.lease == other.lease_id
+
+
+async def test_a_second_controller_does_not_take_the_election_of_a_living_one(
+    client: EtcdClient, listen: Listen
+) -> None:
+    first = controller(client, await listen())
+    await first.start()
+    assert first.lease is not None
+    await put_election(client, first.lease.lease_id)
+    running = asyncio.create_task(first.run())
+    with pytest.raises(IdentityTaken):
+        await controller(client, await listen()).start()
+    elected = await client.get(KEYS.election)
+    assert elected is not None
+    assert elected.lease == first.lease.lease_id
+    running.cancel()
 
 
 async def test_a_lost_lease_registers_anew_as_another_incarnation(client: EtcdClient, listen: Listen) -> None:

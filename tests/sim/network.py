@@ -133,6 +133,11 @@ class _Listener:
     incarnation: int
     accept: Accept
 
+    @property
+    def is_open(self) -> bool:
+        """The process that listened is the one that runs."""
+        return self.process.alive and self.incarnation == self.process.incarnation
+
 
 class Network:
     def __init__(self, scheduler: Scheduler, encode: bool) -> None:
@@ -159,6 +164,11 @@ class Network:
         """`accept` is called for each connection that is opened, by the process that listens."""
         self._listeners[address] = _Listener(process, process.incarnation, accept)
 
+    def refuses(self, address: str) -> bool:
+        """Whether a machine that is there says that nobody listens at this address."""
+        listener = self._listeners.get(address)
+        return listener is None or not (listener.process.is_off or listener.is_open)
+
     def connect(self, kind: StreamKind, client: Process, address: str, peer: Peer) -> End:
         """Messages may be sent at once; `peer.on_closed` tells when nobody is there."""
         listener = self._listeners.get(address)
@@ -183,7 +193,7 @@ class Network:
         if is_unreachable:
             self._plan_end(client, CONNECT_TIMEOUT_US, "connecting timed out")
             return
-        if listener is None or not listener.process.alive or listener.incarnation != listener.process.incarnation:
+        if listener is None or not listener.is_open:
             self._plan_end(client, self._delay(server.process, client.process), "connection refused")
             return
         server.process = listener.process

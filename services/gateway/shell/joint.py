@@ -53,6 +53,9 @@ CALL: Final = b"call"
 CLOSED: Final = b"closed"
 METRICS: Final = b"metrics"
 
+DRAIN_GRACE_MS: Final = 5_000
+"""How long a processor that drains goes on at most."""
+
 _CALL_HEAD: Final = struct.Struct("<QB")
 _REVISION: Final = struct.Struct("<q")
 

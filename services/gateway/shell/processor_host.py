@@ -37,8 +37,6 @@ from services.gateway.shell.spans import spans_of
 
 _log = get_logger("gateway.processor")
 
-DRAIN_GRACE_MS = 5_000
-
 
 class ProcessorHost:
     """Everything of one processor runs on one event loop; nothing here awaits."""
@@ -85,7 +83,7 @@ class ProcessorHost:
                 self._tell_metrics()
             case joint.DRAIN:
                 self._core.drain(monotonic_ms())
-                self._loop.call_later(DRAIN_GRACE_MS / 1000, self.drained.set)
+                self._loop.call_later(joint.DRAIN_GRACE_MS / 1000, self.drained.set)
             case _:
                 _log.error("an unknown message of the acceptor", kind=kind)
         self._schedule_turn()

@@ -22,7 +22,6 @@ from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint
 from services.gateway.shell.config import GatewayProperties
-from services.gateway.shell.processor_host import DRAIN_GRACE_MS
 
 _log = get_logger("gateway.processors")
 
@@ -32,7 +31,7 @@ _RESTART_CALM_MS = 10_000
 """A processor that lived so long is restarted without delay again."""
 _CALLS_MAX = 1_000
 """Calls to the controller under way, as many as it lets wait."""
-_STOP_GRACE_MS = DRAIN_GRACE_MS + 1_000
+_STOP_GRACE_MS = joint.DRAIN_GRACE_MS + 1_000
 
 
 class _Processor:

@@ -15,6 +15,7 @@ from barnabas.runtime.processes import ChildProcess, spawn
 from services.logstore.control import (
     ANSWER,
     COMMAND,
+    LISTEN,
     LISTENING,
     METRICS,
     SCRAPED,
@@ -58,15 +59,22 @@ class ControlProcess:
         # Sessions of one child after the other: an answer to a session of a dead child must not reach another's.
         self._generation = 0
         self._restart_ms = RESTART_MS_MIN
+        self._may_listen = False
         self._is_serving = False
         self._is_stopping = False
         self.listening: asyncio.Future[int] = self._loop.create_future()
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(ControlRequest)
 
-    async def start(self) -> int:
-        """Start the process; the port that it listens on. Raises OSError when it can't listen there."""
+    def spawn(self) -> None:
+        """Start the process, which listens from `listen` on."""
         self._spawn()
+
+    async def listen(self) -> int:
+        """Return the port that the process listens on. Raises OSError when it can't listen there."""
+        self._may_listen = True
+        if self._child is not None:
+            self._child.messages.send(LISTEN)
         return await self.listening
 
     def answer(self, session_id: int, response: ControlResponse) -> None:
@@ -103,6 +111,8 @@ class ControlProcess:
         self._child = spawn(MODULE, arguments, on_message=self._on_message, on_exit=self._on_exit)
         if self._metrics_socket is not None:
             self._child.messages.send(SCRAPED, str(self._node_id).encode(), [self._metrics_socket.fileno()])
+        if self._may_listen:
+            self._child.messages.send(LISTEN)
 
     def _on_message(self, kind: bytes, payload: bytes, _fds: list[int]) -> None:
         if kind == LISTENING:

@@ -1,9 +1,10 @@
 """One logstore from its start to its end.
 
-Start, in this order: directories locked, data listener up (health says NOT_SERVING, streams are refused), cluster id
-learnt from etcd, logs loaded in the background, control listener up, registered, serving. Stop: leadership handed over,
-appends refused, everything begun finished, listeners down, logs flushed, checkpoints and clean-shutdown markers
-written, registration revoked. A signal during the start ends it where it is: nothing has been promised to anybody yet.
+Start, in this order: directories locked, data listener up (health says NOT_SERVING, streams are refused), control
+process spawned, cluster id learnt from etcd, logs loaded in the background, control listener up, registered, serving.
+Stop: leadership handed over, appends refused, everything begun finished, listeners down, logs flushed, checkpoints and
+clean-shutdown markers written, registration revoked. A signal during the start ends it where it is: nothing has been
+promised to anybody yet.
 """
 
 from __future__ import annotations
@@ -131,11 +132,13 @@ class LogstoreNode:
         await self._health.set_service(IN_SYNC, False)
         add_reflection(self._server, *_SERVICES)
         await self._server.start()
+        # It starts while the logs are loaded.
+        self._control.spawn()
         await check_cluster_version(self._etcd, self._keys)
         cluster_id = await self._learn_cluster_id()
         loaded = await self._load(cluster_id)
         self._start_core(cluster_id, loaded)
-        control_port = await self._control.start()
+        control_port = await self._control.listen()
         registration = self._registration = self._make_registration(loaded, control_port)
         self._metrics.add([registration])
         epoch = await registration.start()
@@ -386,6 +389,7 @@ class LogstoreNode:
             if failure is None:
                 await self._close_logs(self._loop)
         else:
+            await self._control.stop()
             await stop_server(self._server, 0)
         if self._workers is not None:
             self._workers.stop()

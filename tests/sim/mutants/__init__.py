@@ -12,6 +12,7 @@ from tests.sim.mutants.planting import Mutant
 from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
 from tests.sim.mutants.storage import STORAGE
+from tests.sim.mutants.takeover import TAKEOVER
 
-AREAS = (PURGATORY, GATEWAY, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, DRAINS, GROUPS)
+AREAS = (PURGATORY, GATEWAY, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, TAKEOVER, DRAINS, GROUPS)
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

@@ -1,19 +1,22 @@
 """A process's place in the cluster: `barnabas.runtime.registration.Registration` here, with the same order of steps.
 
 Put if absent, under a lease that is renewed. What the process before has left is taken away first, where that process
-is certainly gone: on the simulation's hosts it is, since two processes never share an address.
+is certainly dead (`barnabas.runtime.takeover`). Otherwise its lease is waited for, and a process whose id stays taken
+ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from barnabas.cluster.keys import Registration, Role, encode_registration
-from barnabas.ports.etcd import Delete, Put, Txn, TxnResult, absent, modified_at
+from barnabas.cluster.keys import Registration, Role, decode_registration, encode_registration
+from barnabas.ports.etcd import KeyValue, Put, Txn, TxnResult, absent, modified_at
+from barnabas.runtime import takeover
 from tests.sim.nodes.etcd import EtcdClient
 from tests.sim.scheduler import MS
 
 TTL_MS = 6_000
+OUTLIVE_MS_MAX = TTL_MS + 3_000
 POLL_US = 200 * MS
 
 
@@ -34,6 +37,7 @@ class Registrar:
     ) -> None:
         self._etcd = etcd
         self._process = etcd.process
+        self._role = role
         self._key = etcd.keys.registration(role, member_id)
         self._describe = describe
         self._on_registered = on_registered
@@ -83,8 +87,41 @@ class Registrar:
             self._ask_for_lease()
             return
         found = result.reads[0][0]
-        delete = Txn((modified_at(self._key, found.mod_revision),), (Delete(self._key),))
-        self._etcd.txn(delete, lambda result: self._try(), self._try_again, lambda reason: self._try_again())
+        old = decode_registration(self._role, found.value)
+        new = self._describe(self._incarnation)
+        network = self._process.network
+        if all(network.refuses(address) for address in takeover.addresses_to_probe(old, new)):
+            self._look_for_election(found)
+        else:
+            self._outlive(found, self._process.now_ms + OUTLIVE_MS_MAX)
+
+    def _look_for_election(self, found: KeyValue) -> None:
+        if self._role is not Role.CONTROLLER:
+            self._remove(found, None)
+            return
+        election = self._etcd.keys.election
+        self._etcd.get(election, lambda result: self._remove(found, result.reads[0][0] if result.reads[0] else None))
+
+    def _remove(self, found: KeyValue, election: KeyValue | None) -> None:
+        def done(result: TxnResult) -> None:
+            if result.succeeded:
+                self._etcd.lease("revoke", found.lease, lambda gone: self._try())
+            else:
+                self._try()
+
+        removal = takeover.removal(self._etcd.keys, found, election)
+        self._etcd.txn(removal, done, self._try_again, lambda reason: self._try_again())
+
+    def _outlive(self, found: KeyValue, deadline_ms: int) -> None:
+        def look(result: TxnResult) -> None:
+            if not result.reads[0] or result.reads[0][0].mod_revision != found.mod_revision:
+                self._try()
+            elif self._process.now_ms < deadline_ms:
+                self._outlive(found, deadline_ms)
+            else:
+                self._process.kill()
+
+        self._process.after(POLL_US, "looks whether its id is free", lambda: self._etcd.get(self._key, look))
 
     def _ask_for_lease(self) -> None:
         sent_ms = self._process.now_ms
