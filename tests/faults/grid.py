@@ -168,6 +168,8 @@ class Grid:
             self._make_whole(outcome)
         history = read(workload.stop())
         outcome.verdict = check(history)
+        for kind, count in stage.found.items():
+            outcome.verdict.counts[kind] += count
         outcome.failures += _unread(history)
 
     def _make_whole(self, outcome: Outcome) -> None:

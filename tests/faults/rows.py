@@ -105,12 +105,19 @@ def row_of(outcome: Outcome, run: Run) -> Row:
 
 def this_run(module: str = "tests.faults") -> Run:
     """Of the program that runs now, which is started as `python -m <module>`."""
-    root = Path(__file__).parents[2]
-    describe = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(describe, cwd=root, capture_output=True, text=True, check=False)
     return Run(
         command=f"python -m {module} {shlex.join(sys.argv[1:])}".strip(),
-        commit=done.stdout.strip() or "an unknown commit",
+        commit=_commit() or "an unknown commit",
         date=time.strftime("%Y-%m-%d"),
         machine=f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}",
     )
+
+
+def _commit() -> str:
+    """With `-dirty` where anything but saved results differs from it; empty outside of a repository."""
+    root = Path(__file__).parents[2]
+    describe = ["git", "describe", "--always", "--abbrev=12"]
+    done = subprocess.run(describe, cwd=root, capture_output=True, text=True, check=False)
+    differs = ["git", "diff", "--quiet", "HEAD", "--", ".", ":!tests/faults/results"]
+    is_dirty = subprocess.run(differs, cwd=root, capture_output=True, check=False).returncode == 1
+    return done.stdout.strip() + ("-dirty" if is_dirty else "")

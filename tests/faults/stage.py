@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.faults.checker.verdict import Kind
 from tests.faults.cluster import FaultCluster, UnhealthyError
 from tests.faults.history import Recorder
 from tests.faults.machines import LOGSTORES, logstore_of
@@ -52,6 +54,8 @@ class Stage:
     directory: Path
     """Of the cell's history: it is kept when the cell fails."""
     injections: list[Injection] = field(default_factory=list)
+    found: Counter[Kind] = field(default_factory=Counter)
+    """By clients that belong to a fault: it is counted with what is wrong in the cell's history."""
 
     @property
     def network(self) -> Network:

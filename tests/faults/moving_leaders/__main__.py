@@ -101,7 +101,8 @@ def _run(broker: str, plan: Plan, about: dict[str, object], keep: Path | None) -
             row = row_of(play(cluster, plan, TOPIC, directory / "seen", _say), plan, **about)
     except (ClusterError, UnhealthyError, RefusedError, ProducersError, UnreadableError) as reason:
         row = row_without_verdict(str(reason), plan, **about)
-    shutil.rmtree(directory / "cluster", ignore_errors=True)
+    finally:
+        shutil.rmtree(directory / "cluster", ignore_errors=True)
     if not wrong([row]):
         shutil.rmtree(directory)
     else:

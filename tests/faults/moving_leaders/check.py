@@ -75,12 +75,14 @@ class Verdict:
             self.examples.append(Example(kind, text, Place(partition, [each for each in offsets if each >= 0])))
 
     def __str__(self) -> str:
+        return "\n".join([self.summary, *(f"{example.kind}: {example.text}" for example in self.examples)])
+
+    @property
+    def summary(self) -> str:
+        """All counts, and the errors, in one line."""
         counts = ", ".join(f"{kind} {count}" for kind, count in self.counts.items())
-        lines = [f"sent {self.sent}, acknowledged {self.acknowledged}, {counts}"]
-        if self.errors:
-            lines.append("errors: " + ", ".join(f"{name} {count}" for name, count in self.errors.most_common()))
-        lines += [f"{example.kind}: {example.text}" for example in self.examples]
-        return "\n".join(lines)
+        errors = "".join(f", {name} {count}" for name, count in self.errors.most_common())
+        return f"sent {self.sent}, acknowledged {self.acknowledged}, {counts}{errors}"
 
 
 def check(deliveries: Mapping[Sender, Deliveries], log: Mapping[int, Sequence[bytes]]) -> Verdict:

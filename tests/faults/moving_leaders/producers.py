@@ -61,7 +61,10 @@ def command_of(client: Client) -> list[str]:
 
 
 class Producers:
-    """Producers that run, in one process. It ends with this one, however that ends. Use it as a context manager."""
+    """Producers that run, in one process. Use it as a context manager.
+
+    However this process ends, that one ends, too: after a delivery timeout at the latest.
+    """
 
     def __init__(self, command: list[str], bootstrap: str, topic: str, partitions: int, count: int, to: Path) -> None:
         """Their reports, and what the client says, are in the directory `to`."""

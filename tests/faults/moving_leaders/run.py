@@ -18,7 +18,8 @@ from tests.faults.moving_leaders.producers import Client, Producers, ProducersEr
 from tests.faults.topics import RefusedError, create_topic, in_sync
 
 WARM_UP_RECORDS: Final = 1000
-WARM_UP_SECONDS_MAX: Final = 60.0
+WARM_UP_SECONDS_MAX: Final = 180.0
+"""A JVM that compiles its program starts slowly beside other work."""
 SAY_SECONDS: Final = 10.0
 
 
