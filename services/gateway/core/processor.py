@@ -273,7 +273,7 @@ class Processor:
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
-        if self.clients.has_more() or self.journal.lines:
+        if self.clients.has_more() or self.requests.steps.has_work() or self.journal.lines:
             return self.now_ms
         deadlines_ms = [
             self.deadlines.next_deadline_ms(),
@@ -288,6 +288,7 @@ class Processor:
         """All effects since the last call; requests that waited for something that is now over start here."""
         self.reads.memory_freed()
         self.clients.run()
+        self.requests.steps.run()
         outputs = Outputs(
             self.journal.take(),
             self.logstores.take_exchanges(self.now_ms),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import alter_configs as wire
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse
+from barnabas.wire.primitives import Steps
 from services.gateway.core.config_alterations import SET, AskedChange, AskedResource, PendingAlterConfigs
 from services.gateway.core.connection import Connection
 
@@ -29,7 +30,7 @@ class PendingFullAlterConfigs(PendingAlterConfigs):
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> None:
+def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[None]:
     asked = []
     for resource in request.resources:
         outcome = AlterConfigsResourceResponse(
@@ -38,4 +39,5 @@ def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> None:
         slot.response.responses.append(outcome)
         changes = [AskedChange(config.name, SET, config.value) for config in resource.configs]
         asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
-    slot.put(asked, replace=True, validate_only=request.validate_only)
+        yield 1 + len(changes)
+    yield from slot.put(asked, replace=True, validate_only=request.validate_only)

@@ -22,6 +22,7 @@ from barnabas.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.error_messages import error_message
@@ -58,14 +59,18 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
             ]
 
     def complete(self) -> None:
+        self.connection.processor.requests.steps.begin(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
         for topic in self.response.topics:
             for partition in topic.partitions:
                 error = partition.error_code
                 partition.error_message = error_message(error) if error else None
+                yield 1
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> None:
+def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
     processor = slot.connection.processor
     for topic in {topic.name: topic for topic in request.topics}.values():
         results: list[PartitionResponse] = []
@@ -81,6 +86,8 @@ def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> 
                 topic_id, leader = known
                 result.error_code = slot.LOST
                 slot.add(leader, TopicIdPartition(topic_id, partition), result)
+            yield 1
+        yield 1
     slot.ask(processor.config.read_wait_ms_max)
 
 
