@@ -38,7 +38,7 @@ from services.controller.core.operator_requests import DrainNode, PauseBalance, 
 from services.controller.core.operators import Operators
 from services.controller.core.partition_creation import create_partitions
 from services.controller.core.reassignments import Reassignments
-from services.controller.core.request_answers import Request, Response, at_revision, not_done, timed_out
+from services.controller.core.request_answers import Request, Response, at_revision, elements_of, not_done, timed_out
 from services.controller.core.subscriptions import Subscriptions
 from services.controller.core.topic_creation import TopicDefaults, create_topics
 from services.controller.core.topic_deletion import delete_topics
@@ -51,8 +51,8 @@ _ALLOCATE_TIMEOUT_MS = 5000
 # Unwritten and unanswered ones together: more come than etcd takes, and each that waits costs memory and a look per
 # turn. An answer at once that clients retry is better than one that is late for everybody.
 REQUESTS_MAX = 1000
-# Of requests that a turn decides about, some 100 µs each: the lease is renewed between turns. One request may have more;
-# what gateways put into one is bounded by them.
+# Of requests that a turn decides about, some 100 µs each: the lease is renewed between turns. One request may have
+# more; what gateways put into one is bounded by them.
 ELEMENTS_PER_TURN = 200
 
 

@@ -19,8 +19,8 @@ from services.gateway.core.slots import Slot
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
 
-CALL_ELEMENTS_MAX: Final = 200
-"""A new topic takes a controller some 100 µs; one query with more elements than that goes alone."""
+CALL_ELEMENTS_MAX: Final = 100
+"""A new topic takes a controller some 100 µs, and its answer a gateway. One query with more elements goes alone."""
 UNKNOWN_NAMES_MAX: Final = 100
 """Of what this gateway does not know, so much of a request is asked of the controller, which may know better."""
 

@@ -34,7 +34,6 @@ from services.gateway.core.connection import Connection
 from services.gateway.core.log_dir_paths import path_in_cluster
 from services.gateway.core.pending_calls import PendingCalls, Question
 
-
 PARTITIONS_PER_CALL: Final = 500
 
 

@@ -45,8 +45,8 @@ from services.logstore.core.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
 CALL_BYTES_PER_STEP_MAX: Final = 16 << 10
-"""A call takes as long as its body has elements, of which an offset commit has one in every 20 bytes: the step ends with
-the call that is over this. What gateways put into one call is bounded by them."""
+"""A call takes as long as its body has elements, of which an offset commit has one in every 20 bytes: the step ends
+with the call that is over this. What gateways put into one call is bounded by them."""
 
 
 class Coordination:
