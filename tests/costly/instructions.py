@@ -14,7 +14,9 @@ from typing import Any
 
 _ROOT = str(Path(__file__).parents[2])
 _OWN = (f"{_ROOT}/services/", f"{_ROOT}/barnabas/", "<decode ", "<encode ")
-"""The last two are compiled from schemas (`barnabas.wire.source`)."""
+"""The last two are compiled from schemas."""
+_COMPILERS = tuple(f"{_ROOT}/barnabas/wire/{name}.py" for name in ("decoding", "encoding", "source", "schema"))
+"""What compiles them, once for each message and version."""
 
 
 class Counted:
@@ -31,7 +33,8 @@ def counted() -> Iterator[Counted]:
         if event == "opcode":
             count.instructions += 1
         elif event == "call":
-            if not frame.f_code.co_filename.startswith(_OWN):
+            origin = frame.f_code.co_filename
+            if not origin.startswith(_OWN) or origin.startswith(_COMPILERS):
                 return None
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False

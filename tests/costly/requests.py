@@ -78,9 +78,10 @@ class _Made(NamedTuple):
     version: int
 
 
-def costly_requests(elements: int, topic: str) -> Iterator[Costly]:
-    """Of all API keys that a gateway serves, each in its last version, and in the last that names topics."""
-    for number in HANDLERS:
+def costly_requests(elements: int, topic: str, *only: int) -> Iterator[Costly]:
+    """Of all API keys that a gateway serves, or of `only` these, each in its last version, and in the last that names
+    topics."""
+    for number in only or HANDLERS:
         api_key = ApiKey(number)
         for version in sorted({api_key.version_max, _VERSIONS_WITH_NAMES.get(api_key, api_key.version_max)}):
             yield from costly_requests_of(api_key, version, elements, topic)

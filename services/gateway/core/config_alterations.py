@@ -33,6 +33,9 @@ from services.gateway.core.error_messages import told_message
 TIMEOUT_MS: Final = 30_000
 """The requests have none of their own; Kafka's clients wait as long by default."""
 
+CONFIGS_LOOKED_AT: Final = SHORT_ELEMENTS_MAX + 1
+"""Of one resource: with so many it is refused."""
+
 SET, DELETE = 0, 1
 """Of Kafka's AlterConfigOp, those that the gateway has to tell apart."""
 
@@ -107,7 +110,7 @@ class PendingAlterConfigs(PendingControllerCalls[_Asked], ABC):
         if times_named > 1:
             return ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
         if len(asked.changes) > SHORT_ELEMENTS_MAX:
-            return ErrorCode.INVALID_REQUEST, f"A resource has no {len(asked.changes)} configs."
+            return ErrorCode.INVALID_REQUEST, f"A resource has no more than {SHORT_ELEMENTS_MAX} configs."
         if any(count > 1 for count in Counter(change.name for change in asked.changes).values()):
             return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
         nulls = [change.name for change in asked.changes if change.value is None and change.operation != DELETE]

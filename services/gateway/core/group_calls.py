@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from barnabas.channel.messages import GroupAnswer
 from barnabas.wire.codec import encode_body
@@ -22,8 +22,17 @@ if TYPE_CHECKING:
 
 Query = TypeVar("Query")
 
-GROUP_CALLS_AT_ONCE: Final = 8
-"""Of one request: what others ask of the same coordinator goes between them."""
+
+class _Call(Generic[Query]):
+    """What is asked of one partition of `__consumer_offsets` at a time."""
+
+    __slots__ = ("elements", "node_id", "partition", "queries")
+
+    def __init__(self, node_id: int, partition: int) -> None:
+        self.node_id = node_id
+        self.partition = partition
+        self.queries: list[Query] = []
+        self.elements = 0
 
 
 class PendingGroupCalls(Slot, ABC, Generic[Query]):
@@ -31,18 +40,20 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
     ends (`complete`).
     """
 
-    __slots__ = ("_asked", "_calls", "_open", "call_version")
+    __slots__ = ("_asked", "_calls", "_elements_asked", "_open", "call_version")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.call_version = header.api_version
         """Of the calls; another one than the client's where that is translated."""
-        self._calls: deque[tuple[int, int, list[Query]]] = deque()
-        """Node id, partition of `__consumer_offsets`, and what is asked there; not sent yet."""
-        self._open: dict[tuple[int, int], tuple[list[Query], int]] = {}
-        """By node id and partition, the last of these calls and its elements: there may be room for more in it."""
-        self._asked: dict[PendingAsk, list[Query]] = {}
+        self._calls: deque[_Call[Query]] = deque()
+        """Not sent yet."""
+        self._open: dict[tuple[int, int], _Call[Query]] = {}
+        """By node id and partition, the last of these: there may be room for more in it."""
+        self._asked: dict[PendingAsk, _Call[Query]] = {}
         """Unanswered."""
+        self._elements_asked = 0
+        """In those."""
 
     def add(self, group_id: str, query: Query, elements: int = 1) -> None:
         """Have this asked of the group's coordinator, by `ask`."""
@@ -54,12 +65,12 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
 
     def add_at(self, node_id: int, partition: int, query: Query, elements: int = 1) -> None:
         """Have this asked of that logstore, by `ask`; `elements` is how much is asked."""
-        queries, count = self._open.get((node_id, partition), ([], GROUP_CALL_ELEMENTS_MAX))
-        if count + elements > GROUP_CALL_ELEMENTS_MAX:
-            queries, count = [], 0
-            self._calls.append((node_id, partition, queries))
-        queries.append(query)
-        self._open[node_id, partition] = (queries, count + elements)
+        call = self._open.get((node_id, partition))
+        if call is None or call.elements + elements > GROUP_CALL_ELEMENTS_MAX:
+            call = self._open[node_id, partition] = _Call(node_id, partition)
+            self._calls.append(call)
+        call.queries.append(query)
+        call.elements += elements
 
     def ask(self) -> None:
         """Put the questions."""
@@ -67,17 +78,20 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
         self._ask_next()
 
     def _ask_next(self) -> None:
-        """As many calls at once as there may be; respond when all are answered."""
+        """As many calls as have the elements of one; respond when all are answered."""
         processor = self.connection.processor
-        while self._calls and len(self._asked) < GROUP_CALLS_AT_ONCE:
-            node_id, partition, queries = self._calls.popleft()
-            body = encode_body(self.request_of(queries), self.call_version)
-            message = group_call(self, partition, self.call_version, body)
-            ask = processor.coordination.submit(self, node_id, message)
+        while self._calls and (
+            not self._asked or self._elements_asked + self._calls[0].elements <= GROUP_CALL_ELEMENTS_MAX
+        ):
+            call = self._calls.popleft()
+            body = encode_body(self.request_of(call.queries), self.call_version)
+            message = group_call(self, call.partition, self.call_version, body)
+            ask = processor.coordination.submit(self, call.node_id, message)
             if ask is None:
-                self.fail(queries, ErrorCode.NOT_COORDINATOR)
+                self.fail(call.queries, ErrorCode.NOT_COORDINATOR)
             else:
-                self._asked[ask] = queries
+                self._asked[ask] = call
+                self._elements_asked += call.elements
         if self._asked:
             processor.deadlines.add(self, processor.now_ms + processor.config.group_call_ms_max)
         else:
@@ -87,20 +101,25 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
         if answer.body:
             # Where this raises, the call stays unanswered.
             response = decode_answer(self.header.api_key, self.call_version, answer.body)
-            self.fill(self._asked.pop(ask), response)
+            self.fill(self._ended(ask), response)
         else:
-            self.fail(self._asked.pop(ask), answer.error_code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self.fail(self._ended(ask), answer.error_code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self._ask_next()
 
+    def _ended(self, ask: PendingAsk) -> list[Query]:
+        call = self._asked.pop(ask)
+        self._elements_asked -= call.elements
+        return call.queries
+
     def group_lost(self, ask: PendingAsk) -> None:
-        self.fail(self._asked.pop(ask), lost_error(ask))
+        self.fail(self._ended(ask), lost_error(ask))
         self._ask_next()
 
     def expire(self, now_ms: int) -> None:
-        for ask, queries in self._asked.items():
-            self.fail(queries, lost_error(ask))
-        for _, _, queries in self._calls:
-            self.fail(queries, ErrorCode.NOT_COORDINATOR)
+        for ask, call in self._asked.items():
+            self.fail(call.queries, lost_error(ask))
+        for call in self._calls:
+            self.fail(call.queries, ErrorCode.NOT_COORDINATOR)
         self.cancel()
         self.complete()
 

@@ -13,6 +13,7 @@ Histograms are kept without zeros: what a request did not spend at a hop is fill
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -237,8 +238,8 @@ class RequestMetrics:
         if codes:
             api = self.apis[api_key]
             api.failed += 1
-            for code in codes:
-                api.errors[code] = api.errors.get(code, 0) + 1
+            for code, count in Counter(codes).items():
+                api.errors[code] = api.errors.get(code, 0) + count
 
     # --- samples ---
 

@@ -17,7 +17,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from barnabas.wire.primitives import Steps
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.group_calls import PendingGroupCalls
@@ -61,6 +61,9 @@ class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
 
 
 def start(slot: PendingListGroups, request: ListGroupsRequest) -> None:
+    # Of all that is named, some states and types are known.
+    request.states_filter = list(dict.fromkeys(request.states_filter))[:SHORT_ELEMENTS_MAX]
+    request.types_filter = list(dict.fromkeys(request.types_filter))[:SHORT_ELEMENTS_MAX]
     asked_node = slot.connection.context.node_id
     brokers = slot.connection.processor.image.brokers
     for node_id in list(brokers) if asked_node == ANY_NODE else [asked_node]:

@@ -74,6 +74,7 @@ def start(slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[No
             if is_allowed:
                 _add(slot, topic, partition, offset, result)
             yield 1
+        yield 1
     # What the logstore may take, and time for the way there and back.
     slot.ask(slot.timeout_ms + config.append_wait_ms_min)
 

@@ -15,7 +15,13 @@ from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import alter_configs as wire
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.config_alterations import SET, AskedChange, AskedResource, PendingAlterConfigs
+from services.gateway.core.config_alterations import (
+    CONFIGS_LOOKED_AT,
+    SET,
+    AskedChange,
+    AskedResource,
+    PendingAlterConfigs,
+)
 from services.gateway.core.connection import Connection
 
 
@@ -37,7 +43,7 @@ def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         slot.response.responses.append(outcome)
-        changes = [AskedChange(config.name, SET, config.value) for config in resource.configs]
+        changes = [AskedChange(config.name, SET, config.value) for config in resource.configs[:CONFIGS_LOOKED_AT]]
         asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
         yield 1 + len(changes)
     yield from slot.put(asked, replace=True, validate_only=request.validate_only)

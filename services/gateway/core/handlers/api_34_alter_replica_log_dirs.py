@@ -71,6 +71,7 @@ def start(slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest)
             if is_allowed:
                 _add(slot, topic, partition, path, result)
             yield 1
+        yield 1
     slot.ask(processor.config.read_wait_ms_max)
 
 

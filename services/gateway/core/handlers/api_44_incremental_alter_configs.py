@@ -19,7 +19,7 @@ from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.config_alterations import AskedChange, AskedResource, PendingAlterConfigs
+from services.gateway.core.config_alterations import CONFIGS_LOOKED_AT, AskedChange, AskedResource, PendingAlterConfigs
 from services.gateway.core.connection import Connection
 
 
@@ -41,7 +41,10 @@ def start(slot: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigs
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         slot.response.responses.append(outcome)
-        changes = [AskedChange(config.name, config.config_operation, config.value) for config in resource.configs]
+        changes = [
+            AskedChange(config.name, config.config_operation, config.value)
+            for config in resource.configs[:CONFIGS_LOOKED_AT]
+        ]
         asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
         yield 1 + len(changes)
     yield from slot.put(asked, replace=False, validate_only=request.validate_only)

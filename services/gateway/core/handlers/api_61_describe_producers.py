@@ -20,6 +20,7 @@ from barnabas.wire.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
 from barnabas.wire.primitives import Steps
@@ -72,7 +73,11 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
 
 def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
     processor = slot.connection.processor
-    for topic in {topic.name: topic for topic in request.topics}.values():
+    by_name: dict[str, TopicRequest] = {}
+    for each in request.topics:
+        by_name[each.name] = each
+        yield 1
+    for topic in by_name.values():
         results: list[PartitionResponse] = []
         slot.response.topics.append(TopicResponse(topic.name, results))
         error = _topic_error(slot, topic.name)
