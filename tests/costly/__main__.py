@@ -1,7 +1,7 @@
 """`make costly-requests`: how long another client waits while one sends the costliest requests of each API key.
 
-On a cluster of its own, or beside it on another broker (`--bootstrap`); into a table with the longest turn of each event
-loop meanwhile (`--save`).
+On a cluster of its own, or on another broker (`--bootstrap`); into a table with the longest turn of each event loop
+meanwhile (`--save`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import argparse
 import platform
 import re
 import tempfile
+import time
 import urllib.request
-from datetime import UTC, datetime
 from pathlib import Path
 
 from barnabas.wire.api_keys import ApiKey
@@ -86,8 +86,9 @@ def table(outcomes: list[Outcome], turns: dict[str, float], elements: int, times
     lines = [
         "# The costliest requests",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {platform.platform()}; {elements:,} elements, each request {times} times, on one "
-        "connection, while another client produced one record after the other. `make costly-requests` writes this page.",
+        f"{time.strftime('%Y-%m-%d', time.gmtime())}, {platform.platform()}; {elements:,} elements, each request "
+        f"{times} times, on one connection, while another client produced one record after the other. Written by "
+        "`make costly-requests`.",
         "",
         "| API key | longest wait of the other client, ms | by | bytes | answered | closed | errors of the other |",
         "|---|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""One connection sends a broker the costliest requests of an API key while another produces one record after the other."""
+"""One connection sends the costliest requests of an API key while another produces one record after the other."""
 
 from __future__ import annotations
 
