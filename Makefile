@@ -24,6 +24,7 @@ PARTITIONS ?=
 PRODUCERS ?=
 RUNS ?=
 LOAD ?=
+BOOTSTRAP ?=
 IMAGE ?= barnabas
 EXTRAS ?=
 STEPS ?=
@@ -31,7 +32,7 @@ BASE ?= python:3.12-slim
 JAVA ?= eclipse-temurin:17-jdk
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -135,6 +136,9 @@ blackout: setup etcd ## Every process killed at once under load and started agai
 rolling-etcd: setup etcd ## Each of three etcd members restarted in turn under producers, TIMES=2 each; KILL=1: by kill -9
 	@$(BIN)/python -m tests.faults.rolling_etcd $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
 		$(if $(KILL),--kill) --save tests/faults/results/rolling-etcd$(if $(KILL),-kill).md
+
+costly-requests: setup etcd ## One client sends the costliest requests of each API key: how long does another wait? BOOTSTRAP=host:port for another broker
+	@$(BIN)/python -m tests.costly $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP),--save tests/faults/results/costly-requests.md)
 
 mixed-versions: setup etcd ## A rolling upgrade from the last release and back, under producers and a group
 	@$(BIN)/python -m tests.mixed_versions --save tests/faults/results/mixed-versions.md

@@ -15,6 +15,9 @@ NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
 # The broker id of configs that are every broker's.
 ALL_BROKERS = -1
+# New ones in one CreateTopics or CreatePartitions (Kafka's MAX_PARTITIONS_PER_BATCH).
+PARTITIONS_PER_REQUEST_MAX = 10_000
+EXCESSIVE_PARTITIONS = "Excessively large number of partitions per request."
 
 
 @dataclass(slots=True, frozen=True)

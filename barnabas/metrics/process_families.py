@@ -20,6 +20,13 @@ LOOP_LATENESS = Family(
     "still.",
     ("process",),
 )
+LOOP_LONGEST_TURN = Family(
+    "barnabas_loop_longest_turn_ms",
+    Kind.GAUGE,
+    "The longest turn of a process's event loop in the last one to two minutes: how long whatever came had to wait at "
+    "most. However much one client asks, it is below 50 where nothing else takes the processor.",
+    ("process",),
+)
 CPU_SECONDS = Family("process_cpu_seconds", Kind.COUNTER, "User and system time of a process.", ("process",))
 RESIDENT_BYTES = Family("process_resident_memory_bytes", Kind.GAUGE, "Memory of a process, in RAM.", ("process",))
 OPEN_FDS = Family("process_open_fds", Kind.GAUGE, "Open file descriptors of a process.", ("process",))

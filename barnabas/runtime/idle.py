@@ -1,7 +1,7 @@
 """How much of its time an event loop, or a pool of threads, has nothing to do: Kafka's idle percents, from 0 to 1.
 
-A loop is idle while it waits in its selector, as Kafka's processors are in theirs. With work at hand a loop asks its
-selector without waiting, and nothing is measured: what this costs, an idle loop pays.
+A loop is idle while it waits in its selector, as Kafka's processors are in theirs. Between two questions to its
+selector it takes a turn: all that was ready is done, and whatever comes meanwhile waits for the end of it.
 """
 
 from __future__ import annotations
@@ -15,26 +15,36 @@ from typing import Final
 from barnabas.metrics.family import Family, Sample
 
 _WINDOW_NS_MIN: Final = 1_000_000_000
+_TURN_WINDOW_NS: Final = 60_000_000_000
 
 
-class _Waited:
-    __slots__ = ("ns",)
+class _Turns:
+    """What the loop has done so far."""
+
+    __slots__ = ("began_ns", "longest_ns", "waited_ns")
 
     def __init__(self) -> None:
-        self.ns = 0
+        self.waited_ns = 0
+        self.began_ns = 0
+        """The present turn."""
+        self.longest_ns = 0
+        """Of the turns since this was last set to 0."""
 
 
-_WAITED: Final = _Waited()
-"""By the event loop of this process that `new_event_loop` has made."""
+_TURNS: Final = _Turns()
+"""Of the event loop of this process that `new_event_loop` has made."""
 
 
 class _MeasuredSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is not None and timeout <= 0:
-            return super().select(timeout)
-        began_ns = monotonic_ns()
+        turns = _TURNS
+        ended_ns = monotonic_ns()
+        if turns.began_ns and ended_ns - turns.began_ns > turns.longest_ns:
+            turns.longest_ns = ended_ns - turns.began_ns
         ready = super().select(timeout)
-        _WAITED.ns += monotonic_ns() - began_ns
+        turns.began_ns = began_ns = monotonic_ns()
+        if timeout is None or timeout > 0:
+            turns.waited_ns += began_ns - ended_ns
         return ready
 
 
@@ -44,7 +54,35 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def loop_waited_ns() -> int:
-    return _WAITED.ns
+    return _TURNS.waited_ns
+
+
+def take_longest_turn_ns() -> int:
+    """The longest turn since this was asked last, the present one left out."""
+    longest_ns, _TURNS.longest_ns = _TURNS.longest_ns, 0
+    return longest_ns
+
+
+class LongestTurn:
+    """Of an event loop in the last one to two minutes, however often it is asked."""
+
+    def __init__(self, family: Family, label: str, take_ns: Callable[[], int], now_ns: Callable[[], int]) -> None:
+        """`take_ns` is the longest turn since it was called last."""
+        self._family = family
+        self._label = label
+        self._take_ns = take_ns
+        self._read_ns = now_ns
+        self._since_ns = now_ns()
+        self._before_ns = 0
+        """In the minute before this one."""
+        self._longest_ns = 0
+
+    def samples(self) -> Iterator[Sample]:
+        now_ns = self._read_ns()
+        if now_ns - self._since_ns >= _TURN_WINDOW_NS:
+            self._since_ns, self._before_ns, self._longest_ns = now_ns, self._longest_ns, 0
+        self._longest_ns = max(self._longest_ns, self._take_ns())
+        yield Sample(self._family, (self._label,), max(self._before_ns, self._longest_ns) / 1_000_000)
 
 
 class IdlePart:

@@ -18,11 +18,13 @@ from barnabas.metrics.process_families import (
     GC_COLLECTIONS,
     GC_SECONDS,
     LOOP_LATENESS,
+    LOOP_LONGEST_TURN,
     MAX_FDS,
     OPEN_FDS,
     RESIDENT_BYTES,
     START_TIME_SECONDS,
 )
+from barnabas.runtime.idle import LongestTurn, take_longest_turn_ns
 from barnabas.runtime.stream_meter import STREAMS
 
 _PAGE_BYTES: Final = resource.getpagesize()
@@ -54,7 +56,8 @@ class LoopMeter:
 
 def measures_of_process(name: str) -> list[Measured]:
     """What every process tells of itself; call it once, on its event loop. `name` says which one of its pod it is."""
-    return [ProcessMeter(name), LoopMeter(name), STREAMS]
+    longest_turn = LongestTurn(LOOP_LONGEST_TURN, name, take_longest_turn_ns, time.monotonic_ns)
+    return [ProcessMeter(name), LoopMeter(name), longest_turn, STREAMS]
 
 
 class ProcessMeter:

@@ -10,11 +10,11 @@ from struct import Struct
 from typing import Final, NamedTuple, cast
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.decoding import compile_decoder
-from barnabas.wire.encoding import compile_encoder
+from barnabas.wire.decoding import compile_decoder, compile_decoder_in_steps
+from barnabas.wire.encoding import compile_encoder, compile_encoder_in_steps
 from barnabas.wire.headers import decode_response_header, encode_request_header, response_header_version
 from barnabas.wire.messages import MESSAGES, Request, Response, api_key_of
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Buffer, Steps
 
 _SIZE: Final = Struct(">i")
 _RESPONSE_HEADERS: Final = (Struct(">ii"), Struct(">iix"))
@@ -35,8 +35,11 @@ class _Encoder(NamedTuple):
 
 
 _request_decoders: dict[tuple[int, int], Callable[[memoryview, int], Request]] = {}
+_short_request_decoders: dict[tuple[int, int], Callable[[memoryview, int], Request]] = {}
+_request_decoders_in_steps: dict[tuple[int, int], Callable[[memoryview, int], Steps[Request]]] = {}
 _response_decoders: dict[tuple[int, int], Callable[[memoryview, int], Response]] = {}
 _encoders: dict[tuple[type[Request | Response], int], _Encoder] = {}
+_encoders_in_steps: dict[tuple[type[Response], int], Callable[[Response], Steps[list[Buffer]]]] = {}
 
 
 def decode_request(api_key: int, version: int, frame: memoryview, position: int) -> Request:
@@ -51,6 +54,29 @@ def decode_request(api_key: int, version: int, frame: memoryview, position: int)
             "Callable[[memoryview, int], Request]", compile_decoder(MESSAGES[key][0], version, key.is_flexible(version))
         )
         _request_decoders[api_key, version] = decode
+    return decode(frame, position)
+
+
+def decode_short_request(api_key: int, version: int, frame: memoryview, position: int) -> Request:
+    """The same of a request with `SHORT_ELEMENTS_MAX` elements at most; raises TooManyElements for another one."""
+    decode = _short_request_decoders.get((api_key, version))
+    if decode is None:
+        key = _known(api_key, version)
+        decode = cast(
+            "Callable[[memoryview, int], Request]",
+            compile_decoder(MESSAGES[key][0], version, key.is_flexible(version), SHORT_ELEMENTS_MAX),
+        )
+        _short_request_decoders[api_key, version] = decode
+    return decode(frame, position)
+
+
+def decode_request_in_steps(api_key: int, version: int, frame: memoryview, position: int) -> Steps[Request]:
+    """The same as `decode_request`, an element a step."""
+    decode = _request_decoders_in_steps.get((api_key, version))
+    if decode is None:
+        key = _known(api_key, version)
+        decode = compile_decoder_in_steps(MESSAGES[key][0], version, key.is_flexible(version))
+        _request_decoders_in_steps[api_key, version] = decode
     return decode(frame, position)
 
 
@@ -93,7 +119,20 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
     Each non-empty record set in `message` is one of these buffers, the very same object; all else is `bytes`.
     """
     encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
-    buffers = encoder.encode(message)
+    return _framed(encoder, encoder.encode(message), correlation_id)
+
+
+def encode_response_in_steps(message: Response, version: int, correlation_id: int) -> Steps[list[Buffer]]:
+    """The same, an element a step."""
+    encode = _encoders_in_steps.get((type(message), version))
+    encoder = _encoders.get((type(message), version)) or _compile_encoder(type(message), version)
+    if encode is None:
+        encode = compile_encoder_in_steps(type(message), version, encoder.api_key.is_flexible(version))
+        _encoders_in_steps[type(message), version] = encode
+    return _framed(encoder, (yield from encode(message)), correlation_id)
+
+
+def _framed(encoder: _Encoder, buffers: list[Buffer], correlation_id: int) -> list[Buffer]:
     header = encoder.response_header
     first = buffers[0]
     body_bytes = len(first) if len(buffers) == 1 else sum(map(len, buffers))

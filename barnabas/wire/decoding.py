@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.wire import primitives
-from barnabas.wire.primitives import ELEMENTS_MAX, ZERO_UUID, MalformedFrame
+from barnabas.wire.primitives import ELEMENTS_MAX, ZERO_UUID, MalformedFrame, Steps, TooManyElements
 from barnabas.wire.schema import (
     FIXED_FORMATS,
     FIXED_SIZES,
@@ -33,6 +33,7 @@ def _fixed_array(frame: memoryview, position: int, count: int, element_format: s
 
 _NAMES: Final[dict[str, Any]] = {
     "MalformedFrame": MalformedFrame,
+    "TooManyElements": TooManyElements,
     "bad_length": primitives.bad_length,
     "check_count": primitives.check_count,
     "check_tag_count": primitives.check_tag_count,
@@ -58,11 +59,21 @@ def compile_decoder(
     return _Decoder(message, version, is_flexible, elements_max).compile()
 
 
+def compile_decoder_in_steps(
+    message: type[Any], version: int, is_flexible: bool, elements_max: int = ELEMENTS_MAX
+) -> Callable[[memoryview, int], Steps[Any]]:
+    """The same function as a generator, which pauses at each element of an array."""
+    return _Decoder(message, version, is_flexible, elements_max, in_steps=True).compile()
+
+
 class _Decoder:
     """Writes one decoder. `run` holds the fixed-size reads that wait to become one unpack_from."""
 
-    def __init__(self, message: type[Any], version: int, is_flexible: bool, elements_max: int) -> None:
+    def __init__(
+        self, message: type[Any], version: int, is_flexible: bool, elements_max: int, *, in_steps: bool = False
+    ) -> None:
         self.elements_max = elements_max
+        self.in_steps = in_steps
         self.message = message
         self.version = version
         self.is_flexible = is_flexible
@@ -70,11 +81,13 @@ class _Decoder:
         self.run: list[tuple[str, str, int]] = []
 
     def compile(self) -> Callable[[memoryview, int], Any]:
+        """A generator function where it works in steps."""
         label = f"{self.message.__name__} v{self.version}"
         source = self.source
         with source.block("def decode(frame, p):"):
             source.line("limit = len(frame)")
             source.line(f"left = {self.elements_max}")
+            self.pause("1")
             with source.block("try:"):
                 self.read_struct("message", self.message)
                 self.flush()
@@ -82,6 +95,8 @@ class _Decoder:
                 source.line(f"raise MalformedFrame(f'{label}: {{limit}} bytes end before its fields do') from None")
             with source.block("except UnicodeDecodeError as error:"):
                 source.line(f"raise MalformedFrame(f'{label}: not UTF-8: {{error.reason}}') from None")
+            with source.block("except TooManyElements as error:"):
+                source.line(f"raise TooManyElements(f'{label}: {{error}}') from None")
             with source.block("except MalformedFrame as error:"):
                 source.line(f"raise MalformedFrame(f'{label}: {{error}}') from None")
             source.line("return message")
@@ -221,6 +236,10 @@ class _Decoder:
         with source.block("else:"):
             source.line(f"raise bad_length({field.name!r}, {value}, limit - p)")
 
+    def pause(self, cost: str) -> None:
+        if self.in_steps:
+            self.source.line(f"yield {cost}")
+
     def spend(self, name: str, count: str) -> None:
         """Take `count` elements from what the message may have."""
         self.source.line(f"left -= {count}")
@@ -236,6 +255,7 @@ class _Decoder:
             self.read_value(element, field.kind, field.name, is_nullable=False)
             self.flush()
             source.line(f"{elements}.append({element})")
+            self.pause("1")
 
     def read_tags(self, target: str, tagged: list[Field]) -> None:
         source = self.source
@@ -243,6 +263,7 @@ class _Decoder:
         with source.block(f"if {count}:"):
             source.line(f"check_tag_count({count}, limit - p)")
             self.spend("tagged fields", count)
+            self.pause(count)
             if not tagged:
                 source.line(f"p = skip_tags(frame, p, {count})")
                 return

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from barnabas.wire import primitives
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Buffer, Steps
 from barnabas.wire.schema import FIXED_FORMATS, LENGTH_FORMATS, Field, Kind, fields_of
 from barnabas.wire.source import Source
 
@@ -30,6 +30,13 @@ def compile_encoder(message: type[Any], version: int, is_flexible: bool) -> Call
     return _Encoder(message, version, is_flexible).compile()
 
 
+def compile_encoder_in_steps(
+    message: type[Any], version: int, is_flexible: bool
+) -> Callable[[Any], Steps[list[Buffer]]]:
+    """The same function as a generator, which pauses at each struct, string or bytes in an array."""
+    return _Encoder(message, version, is_flexible, in_steps=True).compile()
+
+
 def _has_records(message: type[Any], version: int) -> bool:
     return any(
         field.kind == "records" or (not isinstance(field.kind, str) and _has_records(field.kind, version))
@@ -43,7 +50,8 @@ class _Encoder:
     In the generated code `w` appends to the small parts of the present buffer, and `out` is the list of buffers.
     """
 
-    def __init__(self, message: type[Any], version: int, is_flexible: bool) -> None:
+    def __init__(self, message: type[Any], version: int, is_flexible: bool, *, in_steps: bool = False) -> None:
+        self.in_steps = in_steps
         self.message = message
         self.version = version
         self.is_flexible = is_flexible
@@ -51,7 +59,8 @@ class _Encoder:
         self.run: list[tuple[str, str]] = []
         """(expression, struct format); a zero byte is format `x` and has no expression."""
 
-    def compile(self) -> Callable[[Any], list[Buffer]]:
+    def compile(self) -> Callable[[Any], Any]:
+        """A generator function where it works in steps."""
         source = self.source
         has_records = _has_records(self.message, self.version)
         with source.block("def encode(message):"):
@@ -59,6 +68,8 @@ class _Encoder:
             source.line("w = parts.append")
             if has_records:
                 source.line("out = []")
+            if self.in_steps:
+                source.line("yield 1")
             self.write_struct("message", self.message)
             self.flush()
             if has_records:
@@ -191,6 +202,8 @@ class _Encoder:
         with source.block(f"if {elements}:"), source.block(f"for {element} in {elements}:"):
             self.write_value(element, field.kind, is_nullable=False)
             self.flush()
+            if self.in_steps and field.kind not in FIXED_FORMATS:
+                source.line("yield 1")
 
     def write_tags(self, value: str, tagged: list[Field]) -> None:
         """The tagged fields that differ from their defaults, as Kafka's own encoder leaves the others out."""

@@ -10,7 +10,8 @@ Source: https://kafka.apache.org/protocol.html#protocol_types; varints are proto
 from __future__ import annotations
 
 import struct
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import Generator
+from typing import Final, NoReturn, TypeAlias, TypeVar
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """One-dimensional bytes: `len()` is the number of bytes."""
@@ -24,6 +25,14 @@ ELEMENTS_MAX: Final = 1 << 19
 """Array elements and tagged fields in one request, all together. A peer that sends 100 MB of two-byte elements would
 otherwise get 5 GB of objects and half a minute of the processor's time; a fetch of 200,000 partitions fits."""
 
+SHORT_ELEMENTS_MAX: Final = 512
+"""The same of a request that is decoded and begun at once. One with more is worked on in steps (`Steps`)."""
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[int, None, T]
+"""Work that is done a little at a time, and its result. Each `yield` says how many elements it has worked off since the
+one before: whoever runs it decides when the work goes on."""
+
 TAGGED_FIELDS_MAX: Final = 1 << 10
 """Tagged fields in one struct or header. Kafka has at most five of them anywhere; skipping many costs time alone, but
 that before anybody is authenticated."""
@@ -36,6 +45,10 @@ _INT16: Final = struct.Struct(">h")
 
 class MalformedFrame(ValueError):  # noqa: N818 - it names what was received
     """The peer's bytes are not what the protocol says. The connection that sent them can't be trusted further."""
+
+
+class TooManyElements(MalformedFrame):
+    """There are more of them than this decoder takes; nothing has been allocated for those that are too many."""
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -169,9 +182,9 @@ def check_tag_count(count: int, bytes_left: int) -> None:
         raise MalformedFrame(f"{count} tagged fields in one struct")
 
 
-def too_many_elements(name: str, elements_max: int) -> MalformedFrame:
+def too_many_elements(name: str, elements_max: int) -> TooManyElements:
     """For the array that takes a message past its share of elements."""
-    return MalformedFrame(f"{name}: more than {elements_max} elements in one message")
+    return TooManyElements(f"{name}: more than {elements_max} elements in one message")
 
 
 def bad_length(name: str, length: int, bytes_left: int) -> MalformedFrame:

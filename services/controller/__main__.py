@@ -13,6 +13,7 @@ from barnabas.cluster.keys import ControllerRegistration, Keys, Role
 from barnabas.runtime.clock import wall_ms
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config
+from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.metrics import MetricsEndpoint
 from barnabas.runtime.metrics_listener import bind_metrics, told_address
@@ -117,7 +118,8 @@ def main() -> None:
     configure_logging("controller", config.log_level, config.log_format)
     loaded.log_notices()
     try:
-        asyncio.run(run(config))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(run(config))
     except* (IdentityTaken, VersionRefused, OSError) as refused:
         sys.exit(f"barnabas-controller: {refused.exceptions[0]}")
 

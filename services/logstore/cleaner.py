@@ -19,6 +19,7 @@ import msgspec
 
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.compression import CODECS
+from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import LogFormat, LogLevel, configure_logging
 from barnabas.runtime.processes import parent_socket
 from barnabas.runtime.processes_messages import MessageSocket
@@ -113,7 +114,8 @@ class CleanerHost:
 def main() -> None:
     settings = msgspec.json.decode(sys.argv[1], type=CleanerSettings)
     configure_logging("logstore-cleaner", settings.log_level, settings.log_format)
-    asyncio.run(CleanerHost(settings).run())
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(CleanerHost(settings).run())
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from barnabas.channel.packing_primitives import MalformedMessage
 from barnabas.cluster.messages import ControlRequest, ControlResponse
+from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.metrics import MetricsEndpoint
 from barnabas.runtime.pod_metrics import PodMetrics
@@ -171,7 +172,8 @@ def main() -> None:
     address, level, log_format = sys.argv[1:]
     configure_logging("logstore-control", level, log_format)  # type: ignore[arg-type]  # checked by the parent's config
     try:
-        asyncio.run(ControlListener().run(address))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(ControlListener().run(address))
     except OSError as error:
         sys.exit(f"barnabas-logstore: {error}")
 

@@ -13,6 +13,7 @@ from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.cluster_version import VersionRefused
 from barnabas.runtime.config import load_config
+from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics import MetricsEndpoint
@@ -107,7 +108,8 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 1_000)
     try:
-        asyncio.run(serve(config))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serve(config))
     except* (IdentityTaken, VersionRefused, OSError) as refused:
         sys.exit(f"barnabas-purgatory: {refused.exceptions[0]}")
 

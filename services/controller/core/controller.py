@@ -240,6 +240,8 @@ class Controller:
             dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
             if self._balances:
                 dues.append(self._balance_ms)
+            if self.journal.idle and self._requests.has_more:
+                dues.append(now_ms)
         return min((due for due in dues if due is not None), default=None)
 
     @property

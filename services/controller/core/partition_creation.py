@@ -11,13 +11,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
-from barnabas.cluster.messages import CreatePartitionsRequest, CreatePartitionsResult, NewPartitions
+from barnabas.cluster.messages import (
+    EXCESSIVE_PARTITIONS,
+    PARTITIONS_PER_REQUEST_MAX,
+    CreatePartitionsRequest,
+    CreatePartitionsResult,
+    NewPartitions,
+)
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage
 from services.controller.core.partition_changes import Liveness
 from services.controller.core.placement import (
-    EXCESSIVE,
-    PARTITIONS_MAX,
     Placement,
     Refused,
     replication_factor_of,
@@ -39,7 +43,7 @@ def create_partitions(image: ControllerImage, request: CreatePartitionsRequest, 
     creation = PartitionCreation()
     placement = Placement(image, live)
     occurrences = Counter(asked.topic for asked in request.topics)
-    excessive = sum(_added(image, asked) for asked in request.topics) > PARTITIONS_MAX
+    excessive = sum(_added(image, asked) for asked in request.topics) > PARTITIONS_PER_REQUEST_MAX
     for asked in request.topics:
         try:
             if occurrences[asked.topic] > 1:
@@ -51,7 +55,7 @@ def create_partitions(image: ControllerImage, request: CreatePartitionsRequest, 
             _check_count(topic, asked)
             _check_known(image, topic)
             if excessive:
-                raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
+                raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
             added = _place(image, topic, asked, placement)
         except Refused as refused:
             creation.results.append(CreatePartitionsResult(refused.error_code, refused.message))

@@ -11,10 +11,6 @@ from services.controller.core.image import ControllerImage
 from services.controller.core.partition_changes import Liveness, first_state
 from services.controller.core.replica_spread import ReplicaSpread
 
-# Of one request (Kafka's MAX_PARTITIONS_PER_BATCH).
-PARTITIONS_MAX = 10_000
-EXCESSIVE = "Excessively large number of partitions per request."
-
 
 class Refused(Exception):  # noqa: N818  (a value on its way to the one place that answers)
     """The answer for one topic of a request; whoever decides about the request catches it."""

@@ -53,6 +53,21 @@ def at_revision(response: Response, revision: int) -> Response:
     return replace(response, revision=revision)
 
 
+def elements_of(request: Request) -> int:
+    """About how much there is to decide."""
+    match request:
+        case CreateTopicsRequest() | CreatePartitionsRequest() | DeleteTopicsRequest():
+            return len(request.topics)
+        case AlterConfigsRequest():
+            return len(request.resources)
+        case ElectLeadersRequest():
+            return len(request.partitions)
+        case AlterReassignmentsRequest():
+            return len(request.partitions)
+        case _:
+            return 1
+
+
 def not_done(request: Request, why: str) -> Response:
     """The answer to a request that was not begun: it has certainly changed nothing."""
     code = ErrorCode.REQUEST_TIMED_OUT

@@ -38,7 +38,7 @@ from services.controller.core.operator_requests import DrainNode, PauseBalance, 
 from services.controller.core.operators import Operators
 from services.controller.core.partition_creation import create_partitions
 from services.controller.core.reassignments import Reassignments
-from services.controller.core.request_answers import Request, Response, at_revision, not_done, timed_out
+from services.controller.core.request_answers import Request, Response, at_revision, elements_of, not_done, timed_out
 from services.controller.core.subscriptions import Subscriptions
 from services.controller.core.topic_creation import TopicDefaults, create_topics
 from services.controller.core.topic_deletion import delete_topics
@@ -51,6 +51,9 @@ _ALLOCATE_TIMEOUT_MS = 5000
 # Unwritten and unanswered ones together: more come than etcd takes, and each that waits costs memory and a look per
 # turn. An answer at once that clients retry is better than one that is late for everybody.
 REQUESTS_MAX = 1000
+# Of requests that a turn decides about, some 100 µs each: the lease is renewed between turns. One request may have
+# more; what gateways put into one is bounded by them.
+ELEMENTS_PER_TURN = 200
 
 
 @dataclass(slots=True)
@@ -105,6 +108,7 @@ class Requests:
         self._queue: deque[tuple[int, Request, int]] = deque()
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
+        self._turn_is_full = False
 
     def add(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
         """Take it up, or answer at once that it was not done."""
@@ -114,11 +118,25 @@ class Requests:
         self._queue.append((request_id, request, now_ms + max(0, timeout_ms)))
         return []
 
+    @property
+    def has_more(self) -> bool:
+        """Requests wait that the last turn had no time for."""
+        return self._job is None and len(self._queue) > 0 and self._turn_is_full
+
     def next_step(self) -> tuple[list[Write], list[Effect]]:
-        """What to write next for requests, none when there is nothing; and answers that need no writing."""
+        """What to write next for requests, none when there is nothing; and answers that need no writing.
+
+        A turn decides about `ELEMENTS_PER_TURN` elements: where they are used up, `has_more` asks for another turn.
+        """
         effects: list[Effect] = []
+        elements_left = ELEMENTS_PER_TURN
+        self._turn_is_full = False
         while self._job is not None or self._queue:
             if self._job is None:
+                self._turn_is_full = elements_left <= 0
+                if self._turn_is_full:
+                    break
+                elements_left -= elements_of(self._queue[0][1])
                 request_id, request, deadline_ms = self._queue.popleft()
                 waiting, steps = self._decide(request_id, request, deadline_ms)
                 if not steps:

@@ -10,13 +10,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
-from barnabas.cluster.messages import CreateTopicResult, CreateTopicsRequest, NewTopic
+from barnabas.cluster.messages import (
+    EXCESSIVE_PARTITIONS,
+    PARTITIONS_PER_REQUEST_MAX,
+    CreateTopicResult,
+    CreateTopicsRequest,
+    NewTopic,
+)
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage, collision_name
 from services.controller.core.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from services.controller.core.partition_changes import Liveness
-from services.controller.core.placement import EXCESSIVE, PARTITIONS_MAX, Placement, Refused
+from services.controller.core.placement import Placement, Refused
 from services.controller.core.writes import Write, put
 
 TOPIC_NAME_LENGTH_MAX = 249
@@ -65,14 +71,14 @@ def create_topics(
         )
     # By collision name: what this request adds to the image.
     added: dict[str, str] = {}
-    excessive = _asked_partitions(wanted.values(), defaults) > PARTITIONS_MAX
+    excessive = _asked_partitions(wanted.values(), defaults) > PARTITIONS_PER_REQUEST_MAX
     for topic, asked in wanted.items():
         try:
             if occurrences[topic] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_name(image, topic, added)
             if excessive:
-                raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE)
+                raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
             partitions = _assign(asked, defaults, placement)
             check_size(asked.configs)
             config = TopicConfig.from_overrides(asked.configs)

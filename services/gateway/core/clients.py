@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _ANSWERS_PER_TURN = 16
 """Of one connection to requests that are answered as they start, before the others have their turn."""
+_ANSWER_BYTES = 256
+"""So many more bytes of such a request count for another answer: it may name an element in every few of them."""
 
 
 class ClientRoom:
@@ -88,7 +90,7 @@ class ClientRoom:
                 if connection.is_closed:
                     return
                 if connection.unanswered == 0:
-                    answers_left -= 1
+                    answers_left = max(0, answers_left - 1 - len(frame) // _ANSWER_BYTES)
             else:
                 if arrived_us < 0:
                     arrived_us = self._processor.metrics.read_us()
@@ -249,7 +251,7 @@ class ClientRoom:
             if connection.is_closed:
                 return
             if connection.unanswered == 0:
-                answers_left -= 1
+                answers_left = max(0, answers_left - 1 - len(frame) // _ANSWER_BYTES)
         if not connection.is_paused:
             self._pause(connection)
         elif not connection.wants_pause() and not self._request_memory.is_waiting(connection):

@@ -6,11 +6,11 @@ changes, and this processor too.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.messages import (
@@ -22,15 +22,19 @@ from barnabas.cluster.messages import (
 )
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import Operation, authorize
-from services.gateway.core.config_resources import BROKER, NOT_SERVED, acl_resource, authorization_error
+from services.gateway.core.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from services.gateway.core.connection import Connection
+from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
 
 TIMEOUT_MS: Final = 30_000
 """The requests have none of their own; Kafka's clients wait as long by default."""
+
+CONFIGS_LOOKED_AT: Final = SHORT_ELEMENTS_MAX + 1
+"""Of one resource: with so many it is refused."""
 
 SET, DELETE = 0, 1
 """Of Kafka's AlterConfigOp, those that the gateway has to tell apart."""
@@ -60,39 +64,53 @@ class AskedResource:
     outcome: Outcome
 
 
-class PendingAlterConfigs(Slot, ABC):
+_Asked: TypeAlias = tuple[AlterConfigsResource, Outcome]
+
+
+class PendingAlterConfigs(PendingControllerCalls[_Asked], ABC):
     """Of either API; a subclass has the response."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("validate_only",)
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
-        self.asked: list[Outcome] = []
-        """What the controller decides about, in the order of its results."""
+        self.validate_only = False
 
-    def put(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> None:
+    def put(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> Steps[None]:
         """Refuse what can be refused here, and ask for the rest."""
-        processor = self.connection.processor
-        named = Counter((each.resource_type, each.resource_name) for each in resources)
-        asked = []
+        self.validate_only = validate_only
+        named: dict[tuple[int, str], int] = {}
+        for each in resources:
+            key = (each.resource_type, each.resource_name)
+            named[key] = named.get(key, 0) + 1
+            yield 1
+        unknown_left = UNKNOWN_NAMES_MAX
         for each in resources:
             error, message = self._refusal(each, named[each.resource_type, each.resource_name])
+            is_known = each.resource_type != TOPIC or each.resource_name in self._topics
+            if not error and not is_known:
+                unknown_left -= 1
+                error = ErrorCode.NONE if unknown_left >= 0 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if error:
                 _refuse(each.outcome, error, message)
-                continue
-            _refuse(each.outcome, ErrorCode.REQUEST_TIMED_OUT, "")
-            self.asked.append(each.outcome)
-            changes = [ConfigChange(change.name, change.operation, change.value or "") for change in each.changes]
-            asked.append(AlterConfigsResource(each.resource_type, each.resource_name, replace, changes))
-        if not asked:
-            self.revision_applied()
-            return
-        processor.deadlines.add(self, processor.now_ms + TIMEOUT_MS + processor.config.deadline_grace_ms)
-        processor.controller.call(self, AlterConfigsRequest(asked, TIMEOUT_MS, validate_only))
+            else:
+                _refuse(each.outcome, ErrorCode.REQUEST_TIMED_OUT, "")
+                changes = [ConfigChange(change.name, change.operation, change.value or "") for change in each.changes]
+                asked = AlterConfigsResource(each.resource_type, each.resource_name, replace, changes)
+                self.add((asked, each.outcome), 1 + len(changes))
+                yield len(changes)
+            yield 1
+        self.ask(TIMEOUT_MS)
+
+    @property
+    def _topics(self) -> Container[str]:
+        return self.connection.processor.image.topics_by_name
 
     def _refusal(self, asked: AskedResource, times_named: int) -> tuple[ErrorCode, str]:
         if times_named > 1:
             return ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+        if len(asked.changes) > SHORT_ELEMENTS_MAX:
+            return ErrorCode.INVALID_REQUEST, f"A resource has no more than {SHORT_ELEMENTS_MAX} configs."
         if any(count > 1 for count in Counter(change.name for change in asked.changes).values()):
             return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
         nulls = [change.name for change in asked.changes if change.value is None and change.operation != DELETE]
@@ -132,27 +150,14 @@ class PendingAlterConfigs(Slot, ABC):
                 return f"{prefix} be at least half the current value {current}"
         return ""
 
-    def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        if not isinstance(answer, AlterConfigsResponse):
-            self.revision_applied()
-            return
-        for outcome, result in zip(self.asked, answer.results, strict=False):
+    def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> AlterConfigsRequest:
+        return AlterConfigsRequest([asked for asked, _ in queries], timeout_ms, self.validate_only)
+
+    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, AlterConfigsResponse)
+        for (_, outcome), result in zip(queries, answer.results, strict=False):
             _refuse(outcome, result.error_code, result.error_message)
-        self.connection.processor.controller.await_revision(self, answer.revision)
-
-    def revision_applied(self) -> None:
-        self.complete()
-
-    def expire(self, now_ms: int) -> None:
-        self.cancel()
-        self.complete()
-
-    def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
-
-    @abstractmethod
-    def complete(self) -> None:
-        """Respond: all that can be known is."""
+        return answer.revision
 
 
 def _refuse(outcome: Outcome, error_code: int, message: str) -> None:

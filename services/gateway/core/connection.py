@@ -37,6 +37,7 @@ class Connection:
         "is_closed",
         "is_paused",
         "is_runnable",
+        "is_starting",
         "outgoing",
         "outgoing_bytes",
         "processor",
@@ -92,6 +93,8 @@ class Connection:
         self.active_ms = now_ms
         self.is_paused = False
         self.is_closed = False
+        self.is_starting = False
+        """A request is begun in steps: until that is done, no other request starts."""
         self.is_runnable = False
         """Whether the processor looks at it at the end of the turn."""
         self.deadline_bucket = -1
@@ -101,6 +104,7 @@ class Connection:
         config = self.processor.config
         if (
             self.waiting_appends
+            or self.is_starting
             or self.throttles
             or self.unsent_bytes + self.outgoing_bytes > config.connection_unsent_bytes_max
             or self.unanswered >= config.connection_requests_max
@@ -120,6 +124,7 @@ class Connection:
         config = self.processor.config
         return (
             self.waiting_appends > 0
+            or self.is_starting
             or self.throttles > 0
             or self.unsent_bytes > config.connection_unsent_bytes_max
             or self.unanswered >= config.connection_requests_max

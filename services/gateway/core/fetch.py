@@ -17,6 +17,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.message_set import MAGIC_0, MAGIC_1
 from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.down_conversion import DownConverted
 from services.gateway.core.fetch_answer import make_response
@@ -119,12 +120,29 @@ class PendingFetch(Slot):
 
     def _read(self) -> None:
         processor = self.connection.processor
+        steps = self._read_in_steps()
+        if len(self.partitions) > SHORT_ELEMENTS_MAX:
+            self.is_long = True
+            processor.deadlines.remove(self)
+            processor.requests.steps.begin(self, steps)
+        else:
+            for _ in steps:
+                pass
+
+    def _read_in_steps(self) -> Steps[None]:
+        processor = self.connection.processor
         self.is_final = self.is_final or processor.now_ms >= self.deadline_ms
         self.has_error = self.has_preferred = self.is_redirected = False
-        self.reads = [
-            PendingRead(self, logstore, self._bytes_max(targets), self.isolation_level, targets, rack_id)
-            for (logstore, rack_id), targets in self._group_by_logstore().items()
-        ]
+        by_logstore = yield from self._group_by_logstore()
+        self.reads = []
+        for (logstore, rack_id), targets in by_logstore.items():
+            if logstore.read_is_up:
+                bytes_max = self._bytes_max(targets)
+                self.reads.append(PendingRead(self, logstore, bytes_max, self.isolation_level, targets, rack_id))
+            else:
+                # It has gone since it was chosen.
+                for target in targets:
+                    self._fail(target, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.reads_unanswered = len(self.reads)
         if not self.reads:
             self._settle()
@@ -133,7 +151,7 @@ class PendingFetch(Slot):
         for read in self.reads:
             processor.reads.submit(read)
 
-    def _group_by_logstore(self) -> dict[tuple[Logstore, str], list[FetchTarget]]:
+    def _group_by_logstore(self) -> Steps[dict[tuple[Logstore, str], list[FetchTarget]]]:
         """What to ask of which logstore, and what it is told of the rack; notes those partitions that nobody can
         be asked for, or that are not this client's to read."""
         processor = self.connection.processor
@@ -142,7 +160,8 @@ class PendingFetch(Slot):
         by_logstore: dict[tuple[Logstore, str], list[FetchTarget]] = {}
         refused: list[FetchTarget] = []
         targets: list[FetchTarget] = []
-        for (name, number), target in self.partitions.items():
+        for (name, number), target in list(self.partitions.items()):
+            yield 1
             topic = topics.get(name)
             if topic is None:
                 topic = topics[name] = self._find_topic(target)
@@ -278,6 +297,7 @@ class PendingFetch(Slot):
         """Nothing has moved since the session's last poll, and what would tell is parked."""
         processor = self.connection.processor
         self.partitions, self.refused, self.wait, wait.fetch = {}, wait.refused, wait, self
+        self.is_long = len(wait.refused) > SHORT_ELEMENTS_MAX
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)
         if processor.now_ms >= self.deadline_ms:
@@ -392,6 +412,16 @@ class PendingFetch(Slot):
         self._answer(self.partitions.values())
 
     def _answer(self, candidates: Iterable[FetchTarget]) -> None:
+        steps = self._answer_in_steps(candidates)
+        if self.is_long:
+            processor = self.connection.processor
+            processor.deadlines.remove(self)
+            processor.requests.steps.begin(self, steps)
+        else:
+            for _ in steps:
+                pass
+
+    def _answer_in_steps(self, candidates: Iterable[FetchTarget]) -> Steps[None]:
         processor, session = self.connection.processor, self.session
         if self.begins_session:
             sessions = processor.fetch_sessions
@@ -403,13 +433,14 @@ class PendingFetch(Slot):
         told = [target for target in candidates if target.has_news()] if is_incremental else list(candidates)
         if session is not None or self.wait is not None:
             self._leave_session()
-        response = make_response(processor, self.connection.context, told, self.isolation_level)
+        response = yield from make_response(processor, self.connection.context, told, self.isolation_level)
         if session is not None:
             response.session_id = session.session_id
             for target in told:
                 target.note_told()
                 if len(target.records):
                     session.served(target)
+                yield 1
         has_failed = self.has_error or len(self.refused) > 0
         processor.requests.respond(self, response, may_have_failed=has_failed)
         for target in told:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.wire.messages.fetch import FetchableTopicResponse, FetchResponse, NodeEndpoint
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import RequestContext
 from services.gateway.core.fetch_target import FetchTarget
 
@@ -17,7 +18,7 @@ READ_COMMITTED = 1
 
 def make_response(
     processor: Processor, context: RequestContext, told: Sequence[FetchTarget], isolation_level: int
-) -> FetchResponse:
+) -> Steps[FetchResponse]:
     """These partitions by topic, with the endpoints of the leaders that their errors name (KIP-951)."""
     reads_committed = isolation_level == READ_COMMITTED
     by_topic: dict[tuple[str, bytes], FetchableTopicResponse] = {}
@@ -30,6 +31,7 @@ def make_response(
         topic.partitions.append(target.answer(reads_committed))
         if target.current_leader is not None:
             leaders[target.current_leader.leader_id] = None
+        yield 1
     response = FetchResponse(responses=list(by_topic.values()))
     for leader_id in leaders:
         address = processor.address_of(leader_id, context)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchTopic, ForgottenTopic
+from barnabas.wire.primitives import Steps
 from services.gateway.core.fetch_target import FetchKey, FetchTarget
 
 if TYPE_CHECKING:
@@ -62,14 +63,15 @@ class FetchSession:
     def is_cached(self) -> bool:
         return self.cached_size > 0
 
-    def update(self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic]) -> bool:
+    def update(self, topics: Sequence[FetchTopic], forgotten: Sequence[ForgottenTopic]) -> Steps[bool]:
         """Take what a request names; False when that is nothing."""
-        add_partitions(topics, self.partitions, by_id=self.by_id)
+        yield from add_partitions(topics, self.partitions, by_id=self.by_id)
         is_changed = any(topic.partitions for topic in topics)
         for topic in forgotten:
             name = topic.topic_id if self.by_id else topic.topic
             for partition in topic.partitions:
                 is_changed |= self.partitions.pop((name, partition), None) is not None
+            yield 1 + len(topic.partitions)
         return is_changed
 
     def served(self, target: FetchTarget) -> None:
@@ -79,9 +81,7 @@ class FetchSession:
             self.partitions[key] = target
 
 
-def add_partitions(
-    topics: Sequence[FetchTopic], targets: dict[FetchKey, FetchTarget], *, by_id: bool
-) -> dict[FetchKey, FetchTarget]:
+def add_partitions(topics: Sequence[FetchTopic], targets: dict[FetchKey, FetchTarget], *, by_id: bool) -> Steps[None]:
     """Add what a request names to `targets`, or change it there; what is named twice is as it was named last."""
     for topic in topics:
         name = topic.topic_id if by_id else topic.topic
@@ -92,7 +92,8 @@ def add_partitions(
                 targets[key] = FetchTarget(topic.topic, topic.topic_id, asked)
             else:
                 target.update(asked)
-    return targets
+            yield 1
+        yield 1
 
 
 class FetchSessions:

@@ -8,14 +8,16 @@ makes of a record whose fate it does not know (`CoordinatorOperationExceptionHel
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupWait
-from barnabas.wire.codec import decode_request
+from barnabas.channel.packing_primitives import MalformedMessage
+from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Buffer, MalformedFrame
 from services.gateway.core.coordination import PendingAsk
 from services.gateway.core.group_routing import Coordinator
 from services.gateway.core.slots import Slot
@@ -24,16 +26,17 @@ if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
 
 
+GROUP_CALL_ELEMENTS_MAX: Final = 500
+"""In one call, some 10 µs each in the coordinator's turn. Larger requests are put in several calls, or are refused."""
+GROUP_CALL_BYTES_MAX: Final = 8 << 20
+"""Of one call. A coordinator writes what it is told as one batch, of which topics allow 1 MiB by default."""
+
+
 class WithBody(NamedTuple):
-    """A request, and the bytes that it was read from."""
+    """A request that is handed on as it came, and the bytes that it was read from: whole, since they were decoded."""
 
     request: Request
     body: memoryview
-
-
-def decode_with_body(api_key: int, version: int, frame: memoryview, position: int) -> WithBody:
-    """For requests that are handed on as they came; raises as `decode_request` does, so what is handed on is whole."""
-    return WithBody(decode_request(api_key, version, frame, position), frame[position:])
 
 
 def group_call(slot: Slot, partition: int, version: int, body: Buffer) -> GroupCall:
@@ -57,6 +60,9 @@ class PendingGroupCall(Slot, ABC):
     def call(self, group_id: str, version: int, body: Buffer) -> None:
         """Put this body, of that version, to the coordinator of the group."""
         processor = self.connection.processor
+        if len(body) > GROUP_CALL_BYTES_MAX:
+            self.refuse(ErrorCode.INVALID_REQUEST)
+            return
         self._coordinator = coordinator = processor.group_routing.coordinator_of(group_id)
         if coordinator is not None:
             message = group_call(self, coordinator.partition, version, body)
@@ -110,6 +116,65 @@ class PendingGroupCall(Slot, ABC):
     @abstractmethod
     def refusal(self, error: int) -> Response:
         """How this API says that."""
+
+
+class PendingGroupParts(PendingGroupCall, ABC):
+    """One that may be put in several calls, one after the other: then subclasses put the answers together."""
+
+    __slots__ = ("_group_id", "_is_split", "asked", "parts")
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self._group_id = ""
+        self.asked: Request | None = None
+        """The part that is not answered yet, or the request, where it goes as it came."""
+        self._is_split = False
+        self.parts: deque[Request] = deque()
+        """Those that have not been called."""
+
+    @property
+    def call_version(self) -> int:
+        return self.header.api_version
+
+    def call_parts(self, group_id: str) -> None:
+        """Call `parts`, of which there is one at least."""
+        self._group_id = group_id
+        self._is_split = True
+        self._call_next()
+
+    def _call_next(self) -> None:
+        self.asked = self.parts.popleft()
+        self.call(self._group_id, self.call_version, encode_body(self.asked, self.call_version))
+
+    def answer(self, body: Buffer) -> None:
+        if not self._is_split:
+            super().answer(body)
+            return
+        response = decode_answer(self.header.api_key, self.call_version, body)
+        if not self.merge(response):
+            return
+        if self.parts:
+            self._call_next()
+        else:
+            self.respond()
+
+    @abstractmethod
+    def merge(self, response: Response) -> bool:
+        """Put the answer to `asked` to those before it; False: that has ended the request."""
+
+    @abstractmethod
+    def respond(self) -> None:
+        """With what is known so far."""
+
+
+def decode_answer(api_key: int, version: int, body: Buffer) -> Response:
+    """A coordinator's response body; raises MalformedMessage for what is none."""
+    try:
+        return decode_response_body(api_key, version, memoryview(body))
+    except MalformedFrame as error:
+        raise MalformedMessage(
+            f"a coordinator answered API key {api_key} v{version} with no response: {error}"
+        ) from None
 
 
 def lost_error(ask: PendingAsk) -> ErrorCode:

@@ -1,21 +1,20 @@
-"""A request about several groups: one call to each partition of `__consumer_offsets` that has some of them, and one
-answer of all.
+"""A request about several groups: a call to each partition of `__consumer_offsets` that has some of them, or more where
+much is asked, and one answer of all.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from barnabas.channel.messages import GroupAnswer
-from barnabas.channel.packing_primitives import MalformedMessage
-from barnabas.wire.codec import decode_response_body, encode_body
+from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
-from barnabas.wire.primitives import Buffer, MalformedFrame
 from services.gateway.core.coordination import PendingAsk
-from services.gateway.core.group_call import group_call, lost_error
+from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, decode_answer, group_call, lost_error
 from services.gateway.core.slots import Slot
 
 if TYPE_CHECKING:
@@ -24,46 +23,75 @@ if TYPE_CHECKING:
 Query = TypeVar("Query")
 
 
+class _Call(Generic[Query]):
+    """What is asked of one partition of `__consumer_offsets` at a time."""
+
+    __slots__ = ("elements", "node_id", "partition", "queries")
+
+    def __init__(self, node_id: int, partition: int) -> None:
+        self.node_id = node_id
+        self.partition = partition
+        self.queries: list[Query] = []
+        self.elements = 0
+
+
 class PendingGroupCalls(Slot, ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`) or without one (`fail`), and how it
     ends (`complete`).
     """
 
-    __slots__ = ("_asked", "_questions", "call_version")
+    __slots__ = ("_asked", "_calls", "_elements_asked", "_open", "call_version")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.call_version = header.api_version
         """Of the calls; another one than the client's where that is translated."""
-        self._questions: dict[tuple[int, int], list[Query]] = {}
-        """By node id and partition of `__consumer_offsets`, until they are asked."""
-        self._asked: dict[PendingAsk, list[Query]] = {}
+        self._calls: deque[_Call[Query]] = deque()
+        """Not sent yet."""
+        self._open: dict[tuple[int, int], _Call[Query]] = {}
+        """By node id and partition, the last of these: there may be room for more in it."""
+        self._asked: dict[PendingAsk, _Call[Query]] = {}
         """Unanswered."""
+        self._elements_asked = 0
+        """In those."""
 
-    def add(self, group_id: str, query: Query) -> None:
+    def add(self, group_id: str, query: Query, elements: int = 1) -> None:
         """Have this asked of the group's coordinator, by `ask`."""
         coordinator = self.connection.processor.group_routing.coordinator_of(group_id)
         if coordinator is None:
             self.fail([query], ErrorCode.NOT_COORDINATOR)
         else:
-            self.add_at(coordinator.node_id, coordinator.partition, query)
+            self.add_at(coordinator.node_id, coordinator.partition, query, elements)
 
-    def add_at(self, node_id: int, partition: int, query: Query) -> None:
-        """Have this asked of that logstore, by `ask`."""
-        self._questions.setdefault((node_id, partition), []).append(query)
+    def add_at(self, node_id: int, partition: int, query: Query, elements: int = 1) -> None:
+        """Have this asked of that logstore, by `ask`; `elements` is how much is asked."""
+        call = self._open.get((node_id, partition))
+        if call is None or call.elements + elements > GROUP_CALL_ELEMENTS_MAX:
+            call = self._open[node_id, partition] = _Call(node_id, partition)
+            self._calls.append(call)
+        call.queries.append(query)
+        call.elements += elements
 
     def ask(self) -> None:
         """Put the questions."""
+        self._open.clear()
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        """As many calls as have the elements of one; respond when all are answered."""
         processor = self.connection.processor
-        for (node_id, partition), queries in self._questions.items():
-            body = encode_body(self.request_of(queries), self.call_version)
-            message = group_call(self, partition, self.call_version, body)
-            ask = processor.coordination.submit(self, node_id, message)
+        while self._calls and (
+            not self._asked or self._elements_asked + self._calls[0].elements <= GROUP_CALL_ELEMENTS_MAX
+        ):
+            call = self._calls.popleft()
+            body = encode_body(self.request_of(call.queries), self.call_version)
+            message = group_call(self, call.partition, self.call_version, body)
+            ask = processor.coordination.submit(self, call.node_id, message)
             if ask is None:
-                self.fail(queries, ErrorCode.NOT_COORDINATOR)
+                self.fail(call.queries, ErrorCode.NOT_COORDINATOR)
             else:
-                self._asked[ask] = queries
-        self._questions.clear()
+                self._asked[ask] = call
+                self._elements_asked += call.elements
         if self._asked:
             processor.deadlines.add(self, processor.now_ms + processor.config.group_call_ms_max)
         else:
@@ -73,20 +101,25 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
         if answer.body:
             # Where this raises, the call stays unanswered.
             response = decode_answer(self.header.api_key, self.call_version, answer.body)
-            self.fill(self._asked.pop(ask), response)
+            self.fill(self._ended(ask), response)
         else:
-            self.fail(self._asked.pop(ask), answer.error_code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if not self._asked:
-            self.complete()
+            self.fail(self._ended(ask), answer.error_code or ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._ask_next()
+
+    def _ended(self, ask: PendingAsk) -> list[Query]:
+        call = self._asked.pop(ask)
+        self._elements_asked -= call.elements
+        return call.queries
 
     def group_lost(self, ask: PendingAsk) -> None:
-        self.fail(self._asked.pop(ask), lost_error(ask))
-        if not self._asked:
-            self.complete()
+        self.fail(self._ended(ask), lost_error(ask))
+        self._ask_next()
 
     def expire(self, now_ms: int) -> None:
-        for ask, queries in self._asked.items():
-            self.fail(queries, lost_error(ask))
+        for ask, call in self._asked.items():
+            self.fail(call.queries, lost_error(ask))
+        for call in self._calls:
+            self.fail(call.queries, ErrorCode.NOT_COORDINATOR)
         self.cancel()
         self.complete()
 
@@ -94,6 +127,7 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
         for ask in self._asked:
             self.connection.processor.coordination.forget(ask)
         self._asked.clear()
+        self._calls.clear()
 
     @abstractmethod
     def request_of(self, queries: list[Query]) -> Request:
@@ -110,13 +144,3 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
     @abstractmethod
     def complete(self) -> None:
         """Respond: all that can be known is."""
-
-
-def decode_answer(api_key: int, version: int, body: Buffer) -> Response:
-    """A coordinator's response body; raises MalformedMessage for what is none."""
-    try:
-        return decode_response_body(api_key, version, memoryview(body))
-    except MalformedFrame as error:
-        raise MalformedMessage(
-            f"a coordinator answered API key {api_key} v{version} with no response: {error}"
-        ) from None

@@ -1,8 +1,13 @@
-"""A request that is put to one or several logstores, one call each, and answered when all calls are."""
+"""A request that is put to one or several logstores and answered when all calls are.
+
+Each logstore is asked in one call, or where much is asked in several, one after the other: what others ask of it goes
+between them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
@@ -41,50 +46,66 @@ class PendingCalls(Slot, ABC, Generic[Query, Result]):
     What certainly was not asked is `UNREACHED`; what was, and not answered, `LOST`.
     """
 
-    __slots__ = ("_calls", "_questions")
+    __slots__ = ("_calls", "_questions", "_until_ms")
 
     UNREACHED: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     LOST: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    CALL_QUERIES_MAX: ClassVar[int] = 500
+    """Each takes a loop some 10 µs to read and some to answer."""
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
-        self._questions: dict[int, list[Question[Query, Result]]] = {}
-        """By node id."""
+        self._questions: dict[int, deque[list[Question[Query, Result]]]] = {}
+        """By node id, a list for each call; the first is that under way, if there is one."""
         self._calls: dict[int, LogstoreCall] = {}
         """Unanswered, by node id."""
+        self._until_ms = 0
 
     def add(self, node_id: int, query: Query, result: Result) -> None:
         """Have this asked of that logstore, by `ask`."""
-        self._questions.setdefault(node_id, []).append(Question(query, result))
+        calls = self._questions.setdefault(node_id, deque())
+        if not calls or len(calls[-1]) >= self.CALL_QUERIES_MAX:
+            calls.append([])
+        calls[-1].append(Question(query, result))
 
     def ask(self, timeout_ms: int) -> None:
         """Put the questions, and wait for `timeout_ms` at most."""
         processor = self.connection.processor
-        for node_id, questions in self._questions.items():
-            request = self.request_of([question.query for question in questions])
-            call = processor.administration.call(self, node_id, request, timeout_ms)
-            if call is None:
-                self.fail(questions, self.UNREACHED)
-            else:
-                self._calls[node_id] = call
+        self._until_ms = processor.now_ms + timeout_ms
+        for node_id in self._questions:
+            self._ask_next(node_id)
         if self._calls:
-            processor.deadlines.add(self, processor.now_ms + timeout_ms)
+            processor.deadlines.add(self, self._until_ms)
         else:
             self.complete()
 
+    def _ask_next(self, node_id: int) -> None:
+        """The next call to this logstore, if there is one; a call that ends makes room for the next."""
+        processor, calls = self.connection.processor, self._questions[node_id]
+        while calls:
+            request = self.request_of([question.query for question in calls[0]])
+            timeout_ms = max(0, self._until_ms - processor.now_ms)
+            call = processor.administration.call(self, node_id, request, timeout_ms)
+            if call is not None:
+                self._calls[node_id] = call
+                return
+            self.fail(calls.popleft(), self.UNREACHED)
+
     def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
-        questions = self._questions[call.node_id]
+        questions = self._questions[call.node_id].popleft()
         del self._calls[call.node_id]
         if answer is None:
             self.fail(questions, self.LOST)
         else:
             self.fill(questions, answer)
+        self._ask_next(call.node_id)
         if not self._calls:
             self.complete()
 
     def expire(self, now_ms: int) -> None:
-        for node_id in self._calls:
-            self.fail(self._questions[node_id], ErrorCode.REQUEST_TIMED_OUT)
+        for calls in self._questions.values():
+            for questions in calls:
+                self.fail(questions, ErrorCode.REQUEST_TIMED_OUT)
         self.cancel()
         self.complete()
 
@@ -92,6 +113,7 @@ class PendingCalls(Slot, ABC, Generic[Query, Result]):
         for call in self._calls.values():
             self.connection.processor.administration.forget(call)
         self._calls.clear()
+        self._questions.clear()
 
     def fail(self, questions: list[Question[Query, Result]], error: ErrorCode) -> None:
         """A logstore does not answer these."""

@@ -273,7 +273,8 @@ class Processor:
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
-        if self.clients.has_more() or self.appends.has_more() or self.journal.lines:
+        has_work = self.clients.has_more() or self.appends.has_more() or self.requests.steps.has_work()
+        if has_work or self.journal.lines:
             return self.now_ms
         deadlines_ms = [
             self.deadlines.next_deadline_ms(),
@@ -289,6 +290,7 @@ class Processor:
         self.appends.go_on()
         self.reads.memory_freed()
         self.clients.run()
+        self.requests.steps.run()
         outputs = Outputs(
             self.journal.take(),
             self.logstores.take_exchanges(self.now_ms),

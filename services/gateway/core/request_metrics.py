@@ -13,6 +13,7 @@ Histograms are kept without zeros: what a request did not spend at a hop is fill
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -23,11 +24,11 @@ from barnabas.metrics.histogram import BYTE_BOUNDS, Histogram
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Response
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Buffer, Steps
 from services.gateway.core.effects import LogLevel
 from services.gateway.core.handlers import HANDLERS, Handler
 from services.gateway.core.request_timing import HOP_NAMES, Hop, RequestTiming, Trace
-from services.gateway.core.response_errors import error_codes, error_codes_of_body, error_name
+from services.gateway.core.response_errors import error_codes, error_codes_in_steps, error_codes_of_body, error_name
 
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
@@ -223,6 +224,12 @@ class RequestMetrics:
         """Count the errors of an answer, if there are any."""
         self._count(api_key, error_codes(response))
 
+    def response_failed_in_steps(self, api_key: int, response: Response) -> Steps[None]:
+        """The same of an answer that may be long."""
+        codes: list[int] = []
+        yield from error_codes_in_steps(response, codes)
+        self._count(api_key, codes)
+
     def body_answered(self, api_key: int, version: int, body: Buffer) -> None:
         """The same of an answer that a logstore has encoded."""
         self._count(api_key, error_codes_of_body(api_key, version, body))
@@ -231,8 +238,8 @@ class RequestMetrics:
         if codes:
             api = self.apis[api_key]
             api.failed += 1
-            for code in codes:
-                api.errors[code] = api.errors.get(code, 0) + 1
+            for code, count in Counter(codes).items():
+                api.errors[code] = api.errors.get(code, 0) + count
 
     # --- samples ---
 

@@ -6,21 +6,32 @@ import traceback
 from typing import TYPE_CHECKING, assert_never
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import encode_response, frame_response
+from barnabas.wire.codec import (
+    decode_request_in_steps,
+    decode_short_request,
+    encode_response,
+    encode_response_in_steps,
+    frame_response,
+)
 from barnabas.wire.headers import RequestHeader, decode_request_header
-from barnabas.wire.messages import Response
-from barnabas.wire.primitives import Buffer, MalformedFrame
+from barnabas.wire.messages import Request, Response
+from barnabas.wire.primitives import Buffer, MalformedFrame, Steps, TooManyElements
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import LogLevel
-from services.gateway.core.handlers import HANDLERS
+from services.gateway.core.group_call import WithBody
+from services.gateway.core.handlers import HANDLERS, Handler
 from services.gateway.core.handlers.api_18_api_versions import unsupported_version
 from services.gateway.core.request_metrics import kind_key
 from services.gateway.core.request_timing import Hop
 from services.gateway.core.slots import ResponseKind, Slot
+from services.gateway.core.steps import StepsRoom
 from services.gateway.core.throttling import Throttle
 
 if TYPE_CHECKING:
     from services.gateway.core.processor import Processor
+
+_SHORT_ANSWERS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS)
+"""Those of most requests, which have no more elements than their requests: encoded at once where these are short."""
 
 
 class RequestRoom:
@@ -34,6 +45,7 @@ class RequestRoom:
         "_metrics",
         "_processor",
         "_request_memory",
+        "steps",
     )
 
     def __init__(self, processor: Processor) -> None:
@@ -46,6 +58,7 @@ class RequestRoom:
         self._metrics = processor.metrics
         self._kinds = processor.metrics.kinds
         self._is_measured = processor.config.metrics_enable
+        self.steps = StepsRoom(self)
 
     def start(self, connection: Connection, frame: memoryview, arrived_us: int) -> None:
         """Begin one request. Whatever can be wrong with its frame closes its connection, and no other.
@@ -61,7 +74,11 @@ class RequestRoom:
                 self._refuse_unserved(connection, header, len(frame))
                 return
             handler = kind.handler
-            request = handler.decode(api_key, version, frame, position)
+            request: Request | None = None
+            try:
+                request = decode_short_request(api_key, version, frame, position)
+            except TooManyElements:
+                pass
         except MalformedFrame as error:
             self.refuse(connection, header or _readable_header(frame), str(error))
             return
@@ -72,13 +89,39 @@ class RequestRoom:
             if number >= kind.time_at:
                 self._metrics.time(kind, slot, arrived_us)
         self._open(slot)
+        if request is None:
+            connection.is_starting = slot.is_long = True
+            self.steps.begin(slot, self._start_in_steps(slot, handler, frame, position))
+            return
         try:
-            handler.start(slot, request)
-        except Exception:
+            steps = handler.start(slot, WithBody(request, frame[position:]) if handler.takes_body else request)
+            if steps is not None:
+                self.steps.begin(slot, steps)
+        except Exception as error:
             # A fault of ours that one request finds must not take the other connections with it.
-            fault = {"traceback": traceback.format_exc()}
-            self._journal.note(LogLevel.ERROR, "request failed", connection.context, header, fault, slot.trace_id)
-            self._clients.close(connection)
+            self.failed(slot, error)
+
+    def _start_in_steps(self, slot: Slot, handler: Handler, frame: memoryview, position: int) -> Steps[None]:
+        """Decode a long request and begin it. Nothing else of its connection begins before that is done."""
+        header, connection = slot.header, slot.connection
+        try:
+            request = yield from decode_request_in_steps(header.api_key, header.api_version, frame, position)
+            steps = handler.start(slot, WithBody(request, frame[position:]) if handler.takes_body else request)
+            if steps is not None:
+                yield from steps
+        finally:
+            connection.is_starting = False
+            self._clients.run_later(connection)
+
+    def failed(self, slot: Slot, error: Exception) -> None:
+        """Close the connection of a request whose bytes are none after all, or that finds a fault of ours."""
+        connection, header = slot.connection, slot.header
+        if isinstance(error, MalformedFrame):
+            self.refuse(connection, header, str(error))
+            return
+        fault = {"traceback": "".join(traceback.format_exception(error))}
+        self._journal.note(LogLevel.ERROR, "request failed", connection.context, header, fault, slot.trace_id)
+        self._clients.close(connection)
 
     def _refuse_unserved(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         if header.api_key == ApiKey.API_VERSIONS:
@@ -118,9 +161,21 @@ class RequestRoom:
         header = slot.header
         if slot.timing is not None:
             slot.timing.enter(Hop.GATEWAY)
-        if may_have_failed and self._is_measured:
+        counts_errors = may_have_failed and self._is_measured
+        if slot.is_long or header.api_key not in _SHORT_ANSWERS:
+            self._deadlines.remove(slot)
+            self.steps.begin(slot, self._answer_in_steps(slot, response, counts_errors))
+            return
+        if counts_errors:
             self._metrics.response_failed(header.api_key, response)
         slot.buffers = encode_response(response, header.api_version, header.correlation_id)
+        self.answered(slot, ResponseKind.SEND)
+
+    def _answer_in_steps(self, slot: Slot, response: Response, counts_errors: bool) -> Steps[None]:
+        header = slot.header
+        if counts_errors:
+            yield from self._metrics.response_failed_in_steps(header.api_key, response)
+        slot.buffers = yield from encode_response_in_steps(response, header.api_version, header.correlation_id)
         self.answered(slot, ResponseKind.SEND)
 
     def hand_over(self, slot: Slot, body: Buffer) -> None:

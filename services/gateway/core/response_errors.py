@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Buffer, Steps
 
 _ERROR_FIRST = {ApiKey.JOIN_GROUP: 2, ApiKey.HEARTBEAT: 1, ApiKey.LEAVE_GROUP: 1, ApiKey.SYNC_GROUP: 1}
 """Bodies that begin with their error, and the version from which on the throttle time is before it."""
@@ -19,6 +19,19 @@ _ERROR_FIRST = {ApiKey.JOIN_GROUP: 2, ApiKey.HEARTBEAT: 1, ApiKey.LEAVE_GROUP: 1
 def error_codes(response: object) -> list[int]:
     """All codes but NONE."""
     return list(_codes(response))
+
+
+def error_codes_in_steps(response: Any, codes: list[int]) -> Steps[None]:
+    """Add the same to `codes`, a message a step."""
+    yield 1
+    has_code, names = _fields(response.__class__)
+    if has_code and (code := response.error_code):
+        codes.append(code)
+    for name in names:
+        value = getattr(response, name)
+        for each in value if isinstance(value, list) else (value,):
+            if each is not None:
+                yield from error_codes_in_steps(each, codes)
 
 
 def error_codes_of_body(api_key: int, version: int, body: Buffer) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.wire.headers import RequestHeader
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Buffer, Steps
 
 if TYPE_CHECKING:
     from services.gateway.core.connection import Connection
@@ -39,8 +39,10 @@ class Slot:
         "deadline_bucket",
         "frame_bytes",
         "header",
+        "is_long",
         "kind",
         "reserved_bytes",
+        "steps",
         "timing",
     )
 
@@ -55,6 +57,10 @@ class Slot:
         self.reserved_bytes = 0
         """Held in `FetchMemory` for the answer until it goes out."""
         self.deadline_bucket = -1
+        self.is_long = False
+        """Whether it names more than `SHORT_ELEMENTS_MAX`, or its answer may."""
+        self.steps: Steps[None] | None = None
+        """What `StepsRoom` is still to do for it; None while that is under way, and when there is nothing."""
         self.timing: RequestTiming | None = None
         """Of the few that are timed (`request_metrics`), until the answer is out."""
 

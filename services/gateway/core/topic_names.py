@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Collection
 
 from barnabas.cluster.image import ClusterImage
 
@@ -21,7 +21,7 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_grou
 """Kafka's own; Metadata marks them as internal."""
 
 
-def partitions_of(image: ClusterImage, topic: str) -> Container[int]:
+def partitions_of(image: ClusterImage, topic: str) -> Collection[int]:
     """The partitions that there are of a topic; none of one that is not there."""
     known = image.topics_by_name.get(topic)
     return () if known is None else image.partitions_by_topic_id[known.topic_id]

@@ -35,7 +35,7 @@ from barnabas.wire.messages.list_partition_reassignments import (
 )
 from barnabas.wire.messages.metadata import MetadataRequest
 from services.gateway.core import handlers
-from tests.unit.gateway.world import TOPIC_ID, Client, World
+from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
 PENDING = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT.message)
 
@@ -86,21 +86,22 @@ def test_the_controller_elects_and_the_answer_waits_for_its_revision(version: in
     assert client.answers[-1].error_code == 0
 
 
-def test_null_asks_for_all_and_tells_what_was_elected() -> None:
-    world = World()
+def test_null_asks_for_all_that_need_an_election_and_tells_what_was_elected() -> None:
+    world = World(topic("a", leaders=(1, -1)))
     client = world.client()
     elect(client, kind=1, everything=True)
-    assert [call.request for call in world.calls] == [ElectLeadersRequest(1, True, [], 1000)]
-    world.controller_answers(ElectLeadersResponse([ElectionResult("a", 7, 0)], world.revision))
-    assert elections(client) == {("a", 7): (0, None)}
+    asked = [TopicPartition("a", 1)]
+    assert [call.request for call in world.calls] == [ElectLeadersRequest(1, False, asked, 1000)]
+    world.controller_answers(ElectLeadersResponse([ElectionResult("a", 1, 0)], world.revision))
+    assert elections(client) == {("a", 1): (0, None)}
     assert client.answers[-1].error_code == 0
 
 
 def test_an_election_that_nobody_answers_has_timed_out() -> None:
-    world = World()
+    world = World(topic("a", leaders=(1, -1)))
     named, everything = world.client(), world.client()
     elect(named, TopicPartitions("a", [0]))
-    elect(everything, everything=True)
+    elect(everything, kind=1, everything=True)
     world.pass_ms(60_000)
     assert elections(named) == {("a", 0): PENDING}
     assert everything.answers[-1].error_code == ErrorCode.REQUEST_TIMED_OUT

@@ -46,7 +46,7 @@ from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.config import GatewayConfig, Listener
 from services.gateway.core.conversions import Conversion
-from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel, LogstoreCall
+from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel, LogstoreCall, Outputs
 from services.gateway.core.processor import Processor
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
@@ -395,7 +395,9 @@ class World:
         self.now_ms = end_ms
 
     def turn(self) -> None:
-        outputs = self.processor.take_outputs()
+        self.carry_out(self.processor.take_outputs())
+
+    def carry_out(self, outputs: Outputs) -> None:
         self.logs += outputs.logs
         faults = [log for log in outputs.logs if log.level is LogLevel.ERROR]
         assert self.expects_fault or not faults, faults

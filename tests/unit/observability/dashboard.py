@@ -99,6 +99,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (_p99("barnabas_loop_lateness_ms", "instance, process"), "{{instance}} {{process}}"),
         ),
         _panel(
+            "Longest turn of event loops",
+            "ms",
+            "How long whatever came had to wait at most, in the last one to two minutes. However much one client asks, "
+            "it stays below 50 ms where nothing else takes the processor.",
+            ("max by (instance, process) (barnabas_loop_longest_turn_ms{$})", "{{instance}} {{process}}"),
+        ),
+        _panel(
             "CPU",
             "percentunit",
             "Of each process; 1 is a whole core, and the most that one process can use.",

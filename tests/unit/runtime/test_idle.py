@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+from barnabas.metrics.process_families import LOOP_LONGEST_TURN
 from barnabas.metrics.request_families import PROCESSOR_IDLE
-from barnabas.runtime.idle import IdlePart, loop_waited_ns, new_event_loop
+from barnabas.runtime.idle import (
+    IdlePart,
+    LongestTurn,
+    loop_waited_ns,
+    new_event_loop,
+    take_longest_turn_ns,
+)
 
 SECOND_NS = 1_000_000_000
 
@@ -54,3 +62,25 @@ def test_a_loop_counts_what_it_waits_and_not_what_it_works() -> None:
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         assert runner.run(wait()) > 0
         assert runner.run(work()) == 0
+
+
+def test_a_turn_is_what_a_loop_does_between_two_questions_to_its_selector() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        take_longest_turn_ns()
+        time.sleep(0.02)  # noqa: ASYNC251 - that is the turn
+        await asyncio.sleep(0)
+        return take_longest_turn_ns()
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        assert runner.run(work()) >= 20_000_000
+
+
+def test_the_longest_turn_is_of_the_last_one_to_two_minutes_however_often_it_is_asked() -> None:
+    clock, turns = Clock(), [70_000_000, 1_000_000, 2_000_000, 0]
+    longest = LongestTurn(LOOP_LONGEST_TURN, "data", lambda: turns.pop(0), lambda: clock.now_ns)
+    told = []
+    for _ in range(4):
+        told.append([sample.value for sample in longest.samples()])
+        clock.now_ns += 60 * SECOND_NS
+    assert told == [[70.0], [70.0], [2.0], [2.0]]

@@ -6,12 +6,11 @@ Each opens as a contract: API key, versions, behaviour, known deviations. Each h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import decode_request
+from barnabas.wire.primitives import Steps
 from services.gateway.core.fetch import PendingFetch
-from services.gateway.core.group_call import decode_with_body
 from services.gateway.core.handlers import (
     api_00_produce,
     api_01_fetch,
@@ -62,28 +61,27 @@ from services.gateway.core.handlers import (
 from services.gateway.core.produce import PendingProduce
 from services.gateway.core.slots import Slot
 
-Decode = Callable[[int, int, memoryview, int], Any]
+Start: TypeAlias = Callable[[Any, Any], Steps[None] | None]
 
 
 class Handler(NamedTuple):
     slot: type[Slot]
     """What a request of this key needs while it is worked on."""
-    start: Callable[[Any, Any], None]
-    """Called with that slot and the decoded request; ends in `RequestRoom.respond` or `answered`, now or later."""
+    start: Start
+    """Called with that slot and the decoded request; ends in `RequestRoom.respond` or `answered`, now or later. What
+    grows with the request is returned, to be done in steps."""
     version_min: int
     version_max: int
-    decode: Decode
-    """From API key, version, frame and position to what `start` gets."""
+    takes_body: bool
+    """Whether `start` gets the request `WithBody`."""
 
 
-def _handler(
-    api_key: ApiKey, slot: type[Slot], start: Callable[[Any, Any], None], decode: Decode = decode_request
-) -> Handler:
-    return Handler(slot, start, min(api_key.version_min, api_key.advertised_min), api_key.version_max, decode)
+def _handler(api_key: ApiKey, slot: type[Slot], start: Start, *, takes_body: bool = False) -> Handler:
+    return Handler(slot, start, min(api_key.version_min, api_key.advertised_min), api_key.version_max, takes_body)
 
 
 _HANDED_ON: Final = {
-    int(api_key): _handler(api_key, slot, start, decode_with_body)
+    int(api_key): _handler(api_key, slot, start, takes_body=True)
     for api_key, slot, start in (
         (ApiKey.OFFSET_COMMIT, api_08_offset_commit.PendingOffsetCommit, api_08_offset_commit.start),
         (ApiKey.JOIN_GROUP, api_11_join_group.PendingJoinGroup, api_11_join_group.start),

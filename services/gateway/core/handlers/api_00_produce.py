@@ -26,9 +26,9 @@ from barnabas.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Buffer, Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.partition_appends import PendingAppend
+from services.gateway.core.partition_appends import PartitionKey, PendingAppend
 from services.gateway.core.produce import PendingProduce
 from services.gateway.core.topic_names import INTERNAL_TOPICS
 
@@ -46,26 +46,31 @@ _TRANSACTIONAL_BIT = 0x10
 _ADMIN_CLIENT_ID = "__admin_client"
 
 
-def start(slot: PendingProduce, request: ProduceRequest) -> None:
+def start(slot: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
+    steps = _start_in_steps(slot, request)
+    if slot.is_long:
+        return steps
+    for _ in steps:
+        pass
+    return None
+
+
+def _start_in_steps(slot: PendingProduce, request: ProduceRequest) -> Steps[None]:
     processor = slot.connection.processor
     slot.acks = request.acks
     slot.deadline_ms = processor.now_ms + request.timeout_ms
     refusal = _refusal(slot, request)
-    if refusal is not None:
-        _refuse(slot, request, refusal)
-        return
-    appends: list[PendingAppend] = []
-    responses = slot.response.responses
+    appends: dict[PartitionKey, PendingAppend] = {}
+    responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
     for topic in request.topic_data:
-        _add_topic(slot, topic, appends, responses)
-    if len(request.topic_data) > 1:
-        _merge_topics(responses)
-    if len(appends) > 1:
-        appends = list({append.key: append for append in appends}.values())
-    if slot.header.api_version < _VERSION_WITH_BATCHES:
-        processor.conversions.convert_up(slot, appends)
+        yield from _add_topic(slot, topic, refusal, appends, responses)
+    for (name, topic_id), by_index in responses.items():
+        slot.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
+        yield 1
+    if refusal is None and slot.header.api_version < _VERSION_WITH_BATCHES:
+        processor.conversions.convert_up(slot, list(appends.values()))
     else:
-        slot.submit(appends)
+        slot.submit(list(appends.values()))
 
 
 def _refusal(slot: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
@@ -83,40 +88,39 @@ def _refusal(slot: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
     return None
 
 
-def _refuse(slot: PendingProduce, request: ProduceRequest, error: ErrorCode) -> None:
-    slot.response.responses = [
-        TopicProduceResponse(
-            topic.name, topic.topic_id, [_failed(partition.index, error) for partition in topic.partition_data]
-        )
-        for topic in request.topic_data
-    ]
-    slot.has_failed = True
-    slot.submit(())
-
-
 def _failed(index: int, error: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
     return PartitionProduceResponse(index, error, -1, error_message=message)
 
 
 def _add_topic(
-    slot: PendingProduce, topic: TopicProduceData, appends: list[PendingAppend], responses: list[TopicProduceResponse]
-) -> None:
-    """Add one topic's appends, and its response with a place for the result of each."""
+    slot: PendingProduce,
+    topic: TopicProduceData,
+    refusal: ErrorCode | None,
+    appends: dict[PartitionKey, PendingAppend],
+    responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]],
+) -> Steps[None]:
+    """Add one topic's appends, and its response with a place for the result of each.
+
+    A partition named twice, perhaps with its topic, has the place of the first and is what was named last.
+    """
     image = slot.connection.processor.image
-    if slot.header.api_version >= _VERSION_WITH_TOPIC_IDS:
-        metadata = image.topics_by_id.get(topic.topic_id)
-        absent = ErrorCode.UNKNOWN_TOPIC_ID
-    else:
-        metadata = image.topics_by_name.get(topic.name)
-        absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    name = topic.name if metadata is None else metadata.topic
-    refusal = None if metadata is not None else absent
-    if refusal is None and name in INTERNAL_TOPICS and slot.header.client_id != _ADMIN_CLIENT_ID:
-        refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not authorize(slot.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
-        refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    partitions: list[PartitionProduceResponse] = []
-    responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
+    absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    metadata = None
+    if refusal is None:
+        if slot.header.api_version >= _VERSION_WITH_TOPIC_IDS:
+            metadata = image.topics_by_id.get(topic.topic_id)
+            absent = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            metadata = image.topics_by_name.get(topic.name)
+        name = topic.name if metadata is None else metadata.topic
+        if metadata is None:
+            refusal = absent
+        elif name in INTERNAL_TOPICS and slot.header.client_id != _ADMIN_CLIENT_ID:
+            refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
+        if not authorize(slot.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
+            refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    by_index = responses.setdefault((topic.name, topic.topic_id), {})
+    yield 1
     for partition in topic.partition_data:
         if refusal is not None or metadata is None:
             response = _failed(partition.index, refusal or absent)
@@ -124,16 +128,15 @@ def _add_topic(
             response = _add_partition(slot, metadata.topic_id, partition, appends)
         if response.error_code:
             slot.has_failed = True
-        partitions.append(response)
-    if len(partitions) > 1:
-        partitions[:] = {response.index: response for response in partitions}.values()
+        by_index[partition.index] = response
+        yield 1
 
 
 def _add_partition(
-    slot: PendingProduce, topic_id: bytes, partition: PartitionProduceData, appends: list[PendingAppend]
+    slot: PendingProduce, topic_id: bytes, partition: PartitionProduceData, appends: dict[PartitionKey, PendingAppend]
 ) -> PartitionProduceResponse:
     index, records = partition.index, partition.records
-    if index not in slot.connection.processor.image.partitions_by_topic_id[topic_id]:
+    if slot.connection.processor.image.partition(topic_id, index) is None:
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not records:
         return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")
@@ -141,7 +144,7 @@ def _add_partition(
     if fault is not None:
         return _failed(index, *fault)
     response = PartitionProduceResponse(index, 0, -1)
-    appends.append(PendingAppend(slot, (topic_id, index), records, response))
+    appends[topic_id, index] = PendingAppend(slot, (topic_id, index), records, response)
     return response
 
 
@@ -158,15 +161,3 @@ def _fault(version: int, records: Buffer) -> tuple[ErrorCode, str] | None:
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
         )
     return None
-
-
-def _merge_topics(responses: list[TopicProduceResponse]) -> None:
-    """A topic named twice is answered once, each of its partitions with what was named last."""
-    by_topic: dict[tuple[str, bytes], TopicProduceResponse] = {}
-    for response in responses:
-        first = by_topic.setdefault((response.name, response.topic_id), response)
-        if first is not response:
-            merged = {each.index: each for each in first.partition_responses}
-            merged.update((each.index, each) for each in response.partition_responses)
-            first.partition_responses = list(merged.values())
-    responses[:] = by_topic.values()

@@ -37,14 +37,25 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
+from barnabas.wire.primitives import Steps
 from services.gateway.core.fetch import PendingFetch
 from services.gateway.core.fetch_answer import READ_COMMITTED
 from services.gateway.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
+from services.gateway.core.fetch_target import FetchKey, FetchTarget
 
 _VERSION_WITH_TOPIC_IDS = 13
 
 
-def start(slot: PendingFetch, request: FetchRequest) -> None:
+def start(slot: PendingFetch, request: FetchRequest) -> Steps[None] | None:
+    steps = _start_in_steps(slot, request)
+    if slot.is_long:
+        return steps
+    for _ in steps:
+        pass
+    return None
+
+
+def _start_in_steps(slot: PendingFetch, request: FetchRequest) -> Steps[None]:
     processor = slot.connection.processor
     if slot.header.api_version < ApiKey.FETCH.version_min and not processor.config.fetch_down_conversion:
         processor.requests.refuse(slot.connection, slot.header, "the version is not served")
@@ -60,23 +71,27 @@ def start(slot: PendingFetch, request: FetchRequest) -> None:
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         processor.fetch_sessions.close(request.session_id)
         slot.begins_session = request.session_epoch == INITIAL_EPOCH and not slot.is_replica
-        slot.submit(add_partitions(request.topics, {}, by_id=slot.by_id))
+        partitions: dict[FetchKey, FetchTarget] = {}
+        yield from add_partitions(request.topics, partitions, by_id=slot.by_id)
+        slot.submit(partitions)
     else:
-        _go_on(slot, request)
+        yield from _go_on(slot, request)
 
 
-def _go_on(slot: PendingFetch, request: FetchRequest) -> None:
+def _go_on(slot: PendingFetch, request: FetchRequest) -> Steps[None]:
     """An incremental fetch."""
     processor = slot.connection.processor
     sessions = processor.fetch_sessions
     session = sessions.resume(request.session_id, request.session_epoch, by_id=slot.by_id)
+    if not isinstance(session, ErrorCode):
+        if session.fetch is not None:
+            session.fetch.supersede()
+        is_changed = yield from session.update(request.topics, request.forgotten_topics_data)
+        # Another request may have taken the session meanwhile, or it may have had to make room.
+        session = sessions.resume(request.session_id, request.session_epoch, by_id=slot.by_id)
     if isinstance(session, ErrorCode):
         processor.requests.respond(slot, FetchResponse(error_code=session))
-        return
-    if session.fetch is not None:
-        session.fetch.supersede()
-    is_changed = session.update(request.topics, request.forgotten_topics_data)
-    if not session.partitions:
+    elif not session.partitions:
         sessions.remove(session)
         slot.submit({})
     elif not sessions.advance(session, processor.now_ms):

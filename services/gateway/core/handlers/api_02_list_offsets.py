@@ -16,7 +16,8 @@ tiered storage, so −4 is the log start, and −5 and −6 are answered with �
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import deque
+from typing import Final
 
 from barnabas.channel.messages import OffsetAnswer
 from barnabas.wire.errors import ErrorCode
@@ -34,6 +35,7 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.queries import PendingOffsetQuery
@@ -41,6 +43,9 @@ from services.gateway.core.slots import Slot
 
 _VERSION_WITH_NOT_AVAILABLE = 5
 _VERSION_WITH_TIMEOUT = 10
+
+QUERIES_AT_ONCE: Final = 256
+"""Unanswered, of one request: they take the place of appends at the leaders, and others have to have some, too."""
 
 _VERSIONS_MIN = {
     LATEST_TIMESTAMP: 1,
@@ -54,11 +59,13 @@ _VERSIONS_MIN = {
 
 
 class PendingListOffsets(Slot):
-    __slots__ = ("response", "unanswered")
+    __slots__ = ("queries", "response", "unanswered")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.response: ListOffsetsResponse = ListOffsetsResponse()
+        self.queries: deque[tuple[PendingOffsetQuery, int]] = deque()
+        """Not asked yet, with the node ids of the leaders."""
         self.unanswered: dict[PendingOffsetQuery, None] = {}
 
     def offset_answered(self, query: PendingOffsetQuery, answer: OffsetAnswer | None) -> None:
@@ -78,28 +85,40 @@ class PendingListOffsets(Slot):
             response.timestamp = answer.timestamp
             response.offset = answer.offset
             response.leader_epoch = answer.leader_epoch
-        self.respond_if_complete()
+        self.ask_next()
 
-    def respond_if_complete(self) -> None:
+    def ask_next(self) -> None:
+        """As many of the questions as there may be at once; respond when all are answered."""
+        processor = self.connection.processor
+        while self.queries and len(self.unanswered) < QUERIES_AT_ONCE:
+            query, leader = self.queries.popleft()
+            self.unanswered[query] = None
+            if not processor.queries.submit(query, leader):
+                del self.unanswered[query]
+                query.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not self.unanswered:
-            self.connection.processor.requests.respond(self, self.response)
+            processor.requests.respond(self, self.response)
 
     def expire(self, now_ms: int) -> None:
-        for query in self.unanswered:
+        for query in (*self.unanswered, *(query for query, _ in self.queries)):
             query.response.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self.unanswered.clear()
-        self.respond_if_complete()
+        self.cancel()
+        self.ask_next()
 
     def cancel(self) -> None:
+        self.queries.clear()
         self.unanswered.clear()
 
 
-def start(slot: PendingListOffsets, request: ListOffsetsRequest) -> None:
+def start(slot: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None]:
     processor = slot.connection.processor
-    named = Counter(
-        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
-    )
-    queries: list[tuple[PendingOffsetQuery, int]] = []
+    named: dict[tuple[str, int], int] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            named[key] = named.get(key, 0) + 1
+            yield 1
+        yield 1
     for topic in request.topics:
         responses: list[ListOffsetsPartitionResponse] = []
         slot.response.topics.append(ListOffsetsTopicResponse(topic.name, responses))
@@ -113,15 +132,12 @@ def start(slot: PendingListOffsets, request: ListOffsetsRequest) -> None:
             elif named[topic.name, partition.partition_index] > 1:
                 response.error_code = ErrorCode.INVALID_REQUEST
             else:
-                _ask(slot, request, topic.name, partition, response, queries)
+                _ask(slot, request, topic.name, partition, response)
+            yield 1
+        yield 1
     wait_ms = request.timeout_ms if slot.header.api_version >= _VERSION_WITH_TIMEOUT else 0
     processor.deadlines.add(slot, processor.now_ms + (wait_ms if wait_ms > 0 else processor.config.read_wait_ms_max))
-    slot.unanswered = {query: None for query, _ in queries}
-    for query, leader in queries:
-        if not processor.queries.submit(query, leader):
-            del slot.unanswered[query]
-            query.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    slot.respond_if_complete()
+    slot.ask_next()
 
 
 def _ask(
@@ -130,7 +146,6 @@ def _ask(
     topic: str,
     partition: ListOffsetsPartition,
     response: ListOffsetsPartitionResponse,
-    queries: list[tuple[PendingOffsetQuery, int]],
 ) -> None:
     """Add the question to this partition's leader, or the error that needs none."""
     image = slot.connection.processor.image
@@ -151,4 +166,4 @@ def _ask(
             timestamp,
             response,
         )
-        queries.append((query, leader.leader))
+        slot.queries.append((query, leader.leader))

@@ -5,7 +5,8 @@
   and v11 in Kafka; here the name is used.
 - An unknown name is created when `allow_auto_topic_creation` and `auto.create.topics.enable` say so: the answer waits
   for the creation, `topic_creation_wait_ms_max` at most, and is LEADER_NOT_AVAILABLE when that was not enough.
-  Otherwise it is UNKNOWN_TOPIC_OR_PARTITION; an illegal name is INVALID_TOPIC_EXCEPTION.
+  A request has the first 100 of its unknown names created. Otherwise it is UNKNOWN_TOPIC_OR_PARTITION; an illegal name
+  is INVALID_TOPIC_EXCEPTION.
 - A partition without leader, or with one that is not alive, is LEADER_NOT_AVAILABLE with leader −1.
 - Broker ids are logstore ids; their addresses follow the policy of the listener. `controller_id` is the lowest live
   broker id, as any of them takes admin requests.
@@ -14,6 +15,8 @@ Deviations: authorized operations are never told (−2147483648, "not asked for"
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, CreateTopicsResponse, NewTopic, PartitionMetadata
@@ -27,7 +30,7 @@ from barnabas.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from barnabas.wire.primitives import ZERO_UUID
+from barnabas.wire.primitives import ZERO_UUID, Steps
 from services.gateway.core.authorization import CLUSTER, Operation, RequestContext, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.effects import ControllerAnswer
@@ -40,6 +43,10 @@ _CREATION_IS_UNDER_WAY = (
     int(ErrorCode.REQUEST_TIMED_OUT),
     int(ErrorCode.NOT_CONTROLLER),
 )
+
+
+CREATED_MAX: Final = 100
+"""Topics that one request has created. Of the others clients ask again, since they are not there."""
 
 
 class PendingMetadata(Slot):
@@ -61,7 +68,7 @@ class PendingMetadata(Slot):
         self.connection.processor.controller.await_revision(self, answer.revision)
 
     def revision_applied(self) -> None:
-        self.connection.processor.requests.respond(self, _response(self))
+        self.connection.processor.requests.steps.begin(self, _respond(self))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()
@@ -71,12 +78,13 @@ class PendingMetadata(Slot):
         self.connection.processor.controller.forget(self)
 
 
-def start(slot: PendingMetadata, request: MetadataRequest) -> None:
+def start(slot: PendingMetadata, request: MetadataRequest) -> Steps[None]:
     slot.request = request
     processor = slot.connection.processor
-    missing = _to_create(slot)
+    missing: dict[str, None] = {}
+    yield from _find_to_create(slot, missing)
     if not missing:
-        processor.requests.respond(slot, _response(slot))
+        yield from _respond(slot)
         return
     slot.creation_errors = dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE))
     config = processor.config
@@ -86,55 +94,70 @@ def start(slot: PendingMetadata, request: MetadataRequest) -> None:
     processor.controller.call(slot, CreateTopicsRequest(new_topics, wait_ms))
 
 
-def _to_create(slot: PendingMetadata) -> list[str]:
-    """The unknown names that may be created, each once."""
+def _find_to_create(slot: PendingMetadata, missing: dict[str, None]) -> Steps[None]:
+    """The unknown names that may be created, each once, and no more than `CREATED_MAX`."""
     request, processor = slot.request, slot.connection.processor
-    if not (request.allow_auto_topic_creation and processor.config.auto_create_topics) or request.topics is None:
-        return []
+    if not (request.allow_auto_topic_creation and processor.config.auto_create_topics):
+        return
     known = processor.image.topics_by_name
     context = slot.connection.context
-    names = dict.fromkeys(topic.name for topic in request.topics if topic.name)
-    return [
-        name
-        for name in names
-        if name not in known
-        and is_legal_topic_name(name)
-        and name not in INTERNAL_TOPICS
-        and (
-            authorize(context, Operation.CREATE, CLUSTER)
-            or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))
-        )
-    ]
+    for topic in request.topics or []:
+        name = topic.name
+        if (
+            name
+            and name not in known
+            and is_legal_topic_name(name)
+            and name not in INTERNAL_TOPICS
+            and (
+                authorize(context, Operation.CREATE, CLUSTER)
+                or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))
+            )
+        ):
+            missing[name] = None
+            if len(missing) == CREATED_MAX:
+                return
+        yield 1
 
 
-def _response(slot: PendingMetadata) -> MetadataResponse:
+def _respond(slot: PendingMetadata) -> Steps[None]:
     processor = slot.connection.processor
     image, context = processor.image, slot.connection.context
     addresses = [processor.address_of(node_id, context) for node_id in image.brokers]
-    return MetadataResponse(
+    response = MetadataResponse(
         brokers=[MetadataResponseBroker(*address) for address in addresses if address is not None],
         cluster_id=image.cluster_id,
         controller_id=min(image.brokers, default=-1),
-        topics=_topics(slot, image, context),
     )
+    yield from _add_topics(slot, image, context, response.topics)
+    processor.requests.respond(slot, response)
 
 
-def _topics(slot: PendingMetadata, image: ClusterImage, context: RequestContext) -> list[MetadataResponseTopic]:
+def _add_topics(
+    slot: PendingMetadata, image: ClusterImage, context: RequestContext, told: list[MetadataResponseTopic]
+) -> Steps[None]:
     asked = slot.request.topics
     if asked is None or (not asked and slot.header.api_version == 0):
-        return [
-            _known_topic(image, name)
-            for name in image.topics_by_name
-            if authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name))
-        ]
-    by_name = {topic.name: topic for topic in asked if topic.name is not None}
-    by_id = {topic.topic_id: topic for topic in asked if topic.name is None}
-    return [_asked_topic(slot, image, context, topic) for topic in (*by_name.values(), *by_id.values())]
+        for name in list(image.topics_by_name):
+            # It may have gone since the list was made.
+            if name in image.topics_by_name and authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
+                told.append((yield from _known_topic(image, name)))
+        return
+    by_name: dict[str, MetadataRequestTopic] = {}
+    by_id: dict[bytes, MetadataRequestTopic] = {}
+    for topic in asked:
+        if topic.name is not None:
+            by_name[topic.name] = topic
+        else:
+            by_id[topic.topic_id] = topic
+        yield 1
+    for topic in (*by_name.values(), *by_id.values()):
+        told.append((yield from _asked_topic(slot, image, context, topic)))
+        yield 1
 
 
 def _asked_topic(
     slot: PendingMetadata, image: ClusterImage, context: RequestContext, asked: MetadataRequestTopic
-) -> MetadataResponseTopic:
+) -> Steps[MetadataResponseTopic]:
     name = asked.name
     if name is None:
         by_id = image.topics_by_id.get(asked.topic_id)
@@ -142,27 +165,24 @@ def _asked_topic(
             # In v10 and v11 the name can't be null.
             absent_name = None if slot.header.api_version >= 12 else ""
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, absent_name, asked.topic_id)
-        return _known_topic(image, by_id.topic)
+        return (yield from _known_topic(image, by_id.topic))
     if not authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
         return MetadataResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, ZERO_UUID)
     if name in image.topics_by_name:
-        return _known_topic(image, name)
+        return (yield from _known_topic(image, name))
     if not is_legal_topic_name(name):
         return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name, ZERO_UUID)
     error = slot.creation_errors.get(name, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return MetadataResponseTopic(error, name, ZERO_UUID, name in INTERNAL_TOPICS)
 
 
-def _known_topic(image: ClusterImage, name: str) -> MetadataResponseTopic:
+def _known_topic(image: ClusterImage, name: str) -> Steps[MetadataResponseTopic]:
     topic = image.topics_by_name[name]
-    partitions = image.partitions_by_topic_id[topic.topic_id]
-    return MetadataResponseTopic(
-        ErrorCode.NONE,
-        name,
-        topic.topic_id,
-        name in INTERNAL_TOPICS,
-        [_partition(image, partition) for partition in partitions.values()],
-    )
+    told = MetadataResponseTopic(ErrorCode.NONE, name, topic.topic_id, name in INTERNAL_TOPICS, [])
+    for partition in list(image.partitions_by_topic_id[topic.topic_id].values()):
+        told.partitions.append(_partition(image, partition))
+        yield 1
+    return told
 
 
 def _partition(image: ClusterImage, partition: PartitionMetadata) -> MetadataResponsePartition:

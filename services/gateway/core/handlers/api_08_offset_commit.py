@@ -4,7 +4,9 @@
   partitions; by this gateway's metadata, as by a broker's in Kafka. The rest is committed all the same.
 - A request of which nothing has to be taken out goes as it came to the group's coordinator, and its answer as it came
   to the client. Else, and with topic ids, what is left is written anew, with names (v9 at most), and the answers are
-  put together: first what was refused here.
+  put together: first what was refused here. One of more than 512 elements is put to the coordinator in calls of 500
+  partitions, one after the other: where one fails, those before it are committed. There a partition that is named twice
+  is committed once, as named last, and answered once.
 - An error of the whole group is told in each partition. Without a coordinator NOT_COORDINATOR;
   COORDINATOR_NOT_AVAILABLE where the offsets may have been committed.
 
@@ -13,9 +15,12 @@ Deviations: none known.
 
 from __future__ import annotations
 
-from barnabas.wire.codec import encode_body
+from collections import deque
+from dataclasses import replace
+
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import Request, Response
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -24,102 +29,132 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import PendingGroupCall, WithBody
-from services.gateway.core.group_calls import decode_answer
+from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, PendingGroupParts, WithBody
 from services.gateway.core.topic_names import partitions_of
 
 _VERSION_WITH_TOPIC_IDS = 10
 _VERSION_WITH_NAMES = 9
 
 
-class PendingOffsetCommit(PendingGroupCall):
-    __slots__ = ("refused", "topics")
+class PendingOffsetCommit(PendingGroupParts):
+    __slots__ = ("answered", "topic_ids")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
-        self.topics: list[OffsetCommitRequestTopic] = []
-        """What the coordinator is asked to commit, by name."""
-        self.refused: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
-        """What it is not asked, by name and id."""
+        self.answered: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+        """What is answered so far, by name and id; first what the coordinator is not asked."""
+        self.topic_ids: dict[str, bytes] = {}
+        """Of what it is asked."""
 
     @property
     def call_version(self) -> int:
         return min(self.header.api_version, _VERSION_WITH_NAMES)
 
-    def refuse_partitions(
-        self, topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], error: int
-    ) -> None:
-        refused = [OffsetCommitResponsePartition(each.partition_index, error) for each in partitions]
-        self._add(OffsetCommitResponseTopic(topic.name, topic.topic_id, refused))
+    def add(self, name: str, topic_id: bytes, partition: int, error: int) -> None:
+        topic = self.answered.get((name, topic_id))
+        if topic is None:
+            topic = self.answered[name, topic_id] = OffsetCommitResponseTopic(name, topic_id, [])
+        topic.partitions.append(OffsetCommitResponsePartition(partition, error))
 
-    def _add(self, topic: OffsetCommitResponseTopic) -> None:
-        known = self.refused.setdefault((topic.name, topic.topic_id), topic)
-        if known is not topic:
-            known.partitions += topic.partitions
-
-    def answer(self, body: Buffer) -> None:
-        if not self.refused and self.call_version == self.header.api_version:
-            super().answer(body)
-            return
-        response = decode_answer(self.header.api_key, self.call_version, body)
+    def merge(self, response: Response) -> bool:
         assert isinstance(response, OffsetCommitResponse)
-        topic_ids = {topic.name: topic.topic_id for topic in self.topics}
         for topic in response.topics:
-            topic.topic_id = topic_ids.get(topic.name, topic.topic_id)
-            self._add(topic)
+            topic_id = self.topic_ids.get(topic.name, topic.topic_id)
+            for each in topic.partitions:
+                self.add(topic.name, topic_id, each.partition_index, each.error_code)
+        return True
+
+    def refuse(self, error: int) -> None:
+        self.connection.processor.requests.steps.begin(self, self._refuse_in_steps(error))
+
+    def _refuse_in_steps(self, error: int) -> Steps[None]:
+        """Nothing comes of what is not answered yet."""
+        for part in (self.asked, *self.parts):
+            assert isinstance(part, OffsetCommitRequest)
+            for topic in part.topics:
+                for each in topic.partitions:
+                    topic_id = self.topic_ids.get(topic.name, topic.topic_id)
+                    self.add(topic.name, topic_id, each.partition_index, error)
+                    yield 1
         self.respond()
 
     def refusal(self, error: int) -> OffsetCommitResponse:
-        for topic in self.topics:
-            self.refuse_partitions(topic, topic.partitions, error)
-        return self._response()
-
-    def _response(self) -> OffsetCommitResponse:
-        return OffsetCommitResponse(topics=list(self.refused.values()))
+        raise AssertionError("the error is told in each partition")
 
     def respond(self) -> None:
-        """With what is refused so far."""
-        self.connection.processor.requests.respond(self, self._response())
+        response = OffsetCommitResponse(topics=list(self.answered.values()))
+        self.connection.processor.requests.respond(self, response)
 
 
-def start(slot: PendingOffsetCommit, asked: WithBody) -> None:
+def start(slot: PendingOffsetCommit, asked: WithBody) -> Steps[None]:
     request, body = asked
     assert isinstance(request, OffsetCommitRequest)
+    slot.asked = request
     if not authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-        slot.topics = request.topics
         slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
+    offsets: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
     for topic in request.topics:
-        _add_topic(slot, topic)
-    if request.topics and not slot.topics:
+        yield from _add_topic(slot, topic, offsets)
+    if request.topics and not offsets:
         slot.respond()
-        return
-    if slot.refused or slot.call_version != slot.header.api_version:
-        request.topics = slot.topics
-        slot.call(request.group_id, slot.call_version, encode_body(request, slot.call_version))
+    elif slot.is_long or slot.answered or slot.call_version != slot.header.api_version:
+        yield from _split(request, offsets, slot.parts)
+        slot.call_parts(request.group_id)
     else:
         slot.call(request.group_id, slot.call_version, body)
 
 
-def _add_topic(slot: PendingOffsetCommit, topic: OffsetCommitRequestTopic) -> None:
+def _add_topic(
+    slot: PendingOffsetCommit,
+    topic: OffsetCommitRequestTopic,
+    offsets: dict[str, dict[int, OffsetCommitRequestPartition]],
+) -> Steps[None]:
     """Have its partitions committed that there are, and refuse the others."""
     image = slot.connection.processor.image
+    refusal = ErrorCode.NONE
     if slot.header.api_version >= _VERSION_WITH_TOPIC_IDS:
         known = image.topics_by_id.get(topic.topic_id)
         if known is None:
-            slot.refuse_partitions(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
-            return
-        topic.name = known.topic
-    if not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
-        slot.refuse_partitions(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return
+            refusal = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            topic.name = known.topic
+    if not refusal and not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
+        refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partitions = partitions_of(image, topic.name)
-    unknown = [each for each in topic.partitions if each.partition_index not in partitions]
-    if unknown:
-        slot.refuse_partitions(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        topic.partitions = [each for each in topic.partitions if each.partition_index in partitions]
-    if topic.partitions:
-        slot.topics.append(topic)
+    slot.topic_ids[topic.name] = topic.topic_id
+    yield 1
+    for each in topic.partitions:
+        if refusal or each.partition_index not in partitions:
+            error = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            slot.add(topic.name, topic.topic_id, each.partition_index, error)
+        else:
+            offsets.setdefault(topic.name, {})[each.partition_index] = each
+        yield 1
+
+
+def _split(
+    request: OffsetCommitRequest, offsets: dict[str, dict[int, OffsetCommitRequestPartition]], parts: deque[Request]
+) -> Steps[None]:
+    """The same request for these, in as many parts as it takes; one without topics has one."""
+    room = 0
+    for name, by_partition in offsets.items() or (("", {}),):
+        topic: OffsetCommitRequestTopic | None = None
+        for each in by_partition.values():
+            cost = 1 + len(each.committed_metadata or "") // 256
+            if topic is None or room < cost:
+                topic = OffsetCommitRequestTopic(name)
+                if room < cost:
+                    parts.append(replace(request, topics=[]))
+                    room = GROUP_CALL_ELEMENTS_MAX
+                part = parts[-1]
+                assert isinstance(part, OffsetCommitRequest)
+                part.topics.append(topic)
+            topic.partitions.append(each)
+            room -= cost
+            yield 1
+    if not parts:
+        parts.append(replace(request, topics=[]))

@@ -8,8 +8,9 @@
   way to the coordinator is NOT_COORDINATOR: nothing was changed, and consumers before Kafka 3.9 know no other error
   that they may repeat (the coordinator's own COORDINATOR_LOAD_IN_PROGRESS aside).
 
-Deviations: a group named twice is answered once, as named last. Each answer may be large, and a small request for the
-same one many times must not become a response that no memory holds.
+Deviations: a group named twice is answered once, as named last, and so is a topic or partition that is named twice.
+Each answer may be large, and a small request for the same one many times must not become a response that no memory
+holds.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
+from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX
 from services.gateway.core.group_calls import PendingGroupCalls
 
 _VERSION_WITH_TOP_LEVEL_ERROR = 2
@@ -39,16 +42,20 @@ _VERSION_WITH_TOPIC_IDS = 10
 
 
 class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
-    __slots__ = ("asked", "require_stable", "results")
+    __slots__ = ("added", "asked", "by_name", "require_stable", "results")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.call_version = min(max(header.api_version, _VERSION_WITH_GROUPS), _VERSION_WITH_NAMES)
         self.require_stable = False
         self.asked: dict[str, OffsetFetchRequestGroup] = {}
-        """What the client asks, by group; likewise the next."""
+        """What the client asks, by group."""
+        self.added: dict[str, None] = {}
+        """The groups that are asked for."""
+        self.by_name: dict[tuple[str, str], OffsetFetchResponseTopics] = {}
+        """What is answered so far, by group and topic: a topic may be asked for in several parts."""
         self.results: dict[str, OffsetFetchResponseGroup] = {}
-        """Begun with what is refused here."""
+        """By group, begun with what is refused here."""
 
     @property
     def by_id(self) -> bool:
@@ -66,8 +73,17 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
                 self.fail([query], ErrorCode.NOT_COORDINATOR if group is None else group.error_code)
                 continue
             result = self.results[query.group_id]
+            if result.error_code:
+                # Of another part, for the whole group.
+                continue
             is_all = self.asked[query.group_id].topics is None
-            result.topics += [topic for topic in group.topics if self._may_be_told(topic, is_all=is_all)]
+            for topic in group.topics:
+                known = self.by_name.get((query.group_id, topic.name))
+                if known is not None:
+                    known.partitions += topic.partitions
+                elif self._may_be_told(topic, is_all=is_all):
+                    self.by_name[query.group_id, topic.name] = topic
+                    result.topics.append(topic)
 
     def _may_be_told(self, topic: OffsetFetchResponseTopics, *, is_all: bool) -> bool:
         if is_all and not authorize(self.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, topic.name)):
@@ -85,81 +101,121 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
             self.results[query.group_id] = OffsetFetchResponseGroup(query.group_id, [], told)
 
     def complete(self) -> None:
+        self.connection.processor.requests.steps.begin(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
         version = self.header.api_version
         if version >= _VERSION_WITH_GROUPS:
             response = OffsetFetchResponse(groups=list(self.results.values()))
         else:
             ((group_id, result),) = self.results.items()
-            topics = result.topics
             if result.error_code and version < _VERSION_WITH_TOP_LEVEL_ERROR:
-                topics = [_refused(topic, result.error_code) for topic in self.asked[group_id].topics or []]
-            response = OffsetFetchResponse(topics=[_old_topic(topic) for topic in topics], error_code=result.error_code)
+                for topic in self.asked[group_id].topics or []:
+                    yield from _refuse(result, topic, result.error_code)
+            response = OffsetFetchResponse(error_code=result.error_code)
+            yield from _old_topics(result.topics, response.topics)
         self.connection.processor.requests.respond(self, response)
 
 
-def start(slot: PendingOffsetFetch, request: OffsetFetchRequest) -> None:
+def start(slot: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
     slot.require_stable = request.require_stable
     if slot.header.api_version >= _VERSION_WITH_GROUPS:
-        slot.asked = {group.group_id: group for group in request.groups}
+        groups = request.groups
     else:
-        old_topics = request.topics
         topics = None
-        if old_topics is not None:
-            topics = [
-                OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes) for each in old_topics
-            ]
-        slot.asked = {request.group_id: OffsetFetchRequestGroup(request.group_id, topics=topics)}
+        if request.topics is not None:
+            topics = []
+            for each in request.topics:
+                topics.append(OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes))
+                yield 1
+        groups = [OffsetFetchRequestGroup(request.group_id, topics=topics)]
+    for group in groups:
+        slot.asked[group.group_id] = group
+        yield 1
     for group in slot.asked.values():
-        _add_group(slot, group)
+        yield from _add_group(slot, group)
     slot.ask()
 
 
-def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> None:
+def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
     slot.results[group.group_id] = result = OffsetFetchResponseGroup(group.group_id)
     if not authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
         slot.fail([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
-    topics: list[OffsetFetchRequestTopics] | None = None
-    if group.topics is not None:
-        topics = []
-        for topic in group.topics:
-            known = _known_topic(slot, topic)
-            if isinstance(known, ErrorCode):
-                result.topics.append(_refused(topic, known))
-            else:
-                topics.append(known)
-    slot.add(group.group_id, OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, topics))
+    if group.topics is None:
+        _ask(slot, group, None)
+        return
+    wanted: dict[tuple[str, bytes], dict[int, None]] = {}
+    for topic in group.topics:
+        indexes = wanted.setdefault((topic.name, topic.topic_id), {})
+        for index in topic.partition_indexes:
+            indexes[index] = None
+            yield 1
+        yield 1
+    part: list[OffsetFetchRequestTopics] = []
+    room = GROUP_CALL_ELEMENTS_MAX
+    for (name, topic_id), partitions in wanted.items():
+        known = _name_of(slot, name, topic_id)
+        indexes_left = list(partitions)
+        if isinstance(known, ErrorCode):
+            yield from _refuse(result, OffsetFetchRequestTopics(name, topic_id, indexes_left), known)
+            continue
+        while True:
+            indexes_now, indexes_left = indexes_left[: room - 1], indexes_left[room - 1 :]
+            part.append(OffsetFetchRequestTopics(known, partition_indexes=indexes_now))
+            room -= 1 + len(indexes_now)
+            yield 1 + len(indexes_now)
+            if room > 1 and not indexes_left:
+                break
+            _ask(slot, group, part)
+            part, room = [], GROUP_CALL_ELEMENTS_MAX
+            if not indexes_left:
+                break
+    if part or group.group_id not in slot.added:
+        _ask(slot, group, part)
 
 
-def _known_topic(slot: PendingOffsetFetch, topic: OffsetFetchRequestTopics) -> OffsetFetchRequestTopics | ErrorCode:
+def _ask(
+    slot: PendingOffsetFetch, group: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestTopics] | None
+) -> None:
+    elements = 1 + sum(1 + len(topic.partition_indexes) for topic in topics or ())
+    query = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, topics)
+    slot.added[group.group_id] = None
+    slot.add(group.group_id, query, elements)
+
+
+def _name_of(slot: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:
     """The topic by name, or why it is not asked for."""
-    name = topic.name
     if slot.by_id:
-        known = slot.connection.processor.image.topics_by_id.get(topic.topic_id)
+        known = slot.connection.processor.image.topics_by_id.get(topic_id)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = known.topic
     if not authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return OffsetFetchRequestTopics(name, partition_indexes=topic.partition_indexes)
+    return name
 
 
-def _refused(topic: OffsetFetchRequestTopics, error: int) -> OffsetFetchResponseTopics:
-    partitions = [OffsetFetchResponsePartitions(index, -1, -1, "", error) for index in topic.partition_indexes]
-    return OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions)
+def _refuse(result: OffsetFetchResponseGroup, topic: OffsetFetchRequestTopics, error: int) -> Steps[None]:
+    refused = OffsetFetchResponseTopics(topic.name, topic.topic_id, [])
+    result.topics.append(refused)
+    for index in topic.partition_indexes:
+        refused.partitions.append(OffsetFetchResponsePartitions(index, -1, -1, "", error))
+        yield 1
 
 
-def _old_topic(topic: OffsetFetchResponseTopics) -> OffsetFetchResponseTopic:
-    return OffsetFetchResponseTopic(
-        topic.name,
-        [
-            OffsetFetchResponsePartition(
-                each.partition_index,
-                each.committed_offset,
-                each.committed_leader_epoch,
-                each.metadata,
-                each.error_code,
+def _old_topics(topics: list[OffsetFetchResponseTopics], told: list[OffsetFetchResponseTopic]) -> Steps[None]:
+    for topic in topics:
+        old = OffsetFetchResponseTopic(topic.name, [])
+        told.append(old)
+        for each in topic.partitions:
+            old.partitions.append(
+                OffsetFetchResponsePartition(
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.metadata,
+                    each.error_code,
+                )
             )
-            for each in topic.partitions
-        ],
-    )
+            yield 1

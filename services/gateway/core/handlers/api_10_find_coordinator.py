@@ -19,6 +19,7 @@ from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.slots import Slot
 
@@ -35,10 +36,12 @@ _DENIED = {
 }
 
 
-def start(slot: Slot, request: FindCoordinatorRequest) -> None:
+def start(slot: Slot, request: FindCoordinatorRequest) -> Steps[None]:
     if slot.header.api_version >= _VERSION_WITH_BATCHES:
-        found = [_find(slot, key, request.key_type) for key in request.coordinator_keys]
-        response = FindCoordinatorResponse(coordinators=found)
+        response = FindCoordinatorResponse()
+        for key in request.coordinator_keys:
+            response.coordinators.append(_find(slot, key, request.key_type))
+            yield 1
     else:
         one = _find(slot, request.key, request.key_type)
         response = FindCoordinatorResponse(

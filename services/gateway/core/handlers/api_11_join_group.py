@@ -6,10 +6,12 @@
 - Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the join may have been heard. In both cases the
   client joins again with the member id that it has.
 
-Deviations: none known.
+Deviations: more than 100 protocols are INVALID_REQUEST, as each of a group's members is looked up in each of them.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -20,6 +22,8 @@ from services.gateway.core.group_call import WithBody
 from services.gateway.core.group_wait import PendingMember
 
 _VERSION_WITH_NULL_PROTOCOL = 7
+PROTOCOLS_MAX: Final = 100
+"""Assignment strategies that one member may support. Consumers have one or two."""
 
 
 class PendingJoinGroup(PendingMember):
@@ -38,7 +42,9 @@ def start(slot: PendingJoinGroup, asked: WithBody) -> None:
     request, body = asked
     assert isinstance(request, JoinGroupRequest)
     slot.member_id = request.member_id
-    if authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+    if len(request.protocols) > PROTOCOLS_MAX:
+        slot.refuse(ErrorCode.INVALID_REQUEST)
+    elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
         slot.call(request.group_id, slot.header.api_version, body)
     else:
         slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

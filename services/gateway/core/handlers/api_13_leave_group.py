@@ -1,6 +1,7 @@
 """LeaveGroup, API key 13, versions 0 to 5.
 
 - Goes as it came to the group's coordinator, whose answer goes as it came to the client.
+- More than 512 members leave in several calls, one after the other, each of them once.
 - Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the members may have left. Neither names a
   member.
 
@@ -10,22 +11,54 @@ Deviations: none known.
 from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import Response
+from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.group_call import PendingGroupCall, WithBody
+from services.gateway.core.connection import Connection
+from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, PendingGroupParts, WithBody
 
 
-class PendingLeaveGroup(PendingGroupCall):
-    __slots__ = ()
+class PendingLeaveGroup(PendingGroupParts):
+    __slots__ = ("members",)
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(connection, header, frame_bytes)
+        self.members: list[MemberResponse] = []
+        """Answered so far."""
+
+    def merge(self, response: Response) -> bool:
+        assert isinstance(response, LeaveGroupResponse)
+        if response.error_code:
+            self.refuse(response.error_code)
+            return False
+        self.members += response.members
+        return True
 
     def refusal(self, error: int) -> LeaveGroupResponse:
+        self.parts.clear()
         return LeaveGroupResponse(error_code=error)
 
+    def respond(self) -> None:
+        self.connection.processor.requests.respond(self, LeaveGroupResponse(members=self.members))
 
-def start(slot: PendingLeaveGroup, asked: WithBody) -> None:
+
+def start(slot: PendingLeaveGroup, asked: WithBody) -> Steps[None]:
     request, body = asked
     assert isinstance(request, LeaveGroupRequest)
-    if authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-        slot.call(request.group_id, slot.header.api_version, body)
-    else:
+    if not authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
         slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return
+    if not slot.is_long or not request.members:
+        slot.call(request.group_id, slot.header.api_version, body)
+        return
+    named: dict[tuple[str, str | None], MemberIdentity] = {}
+    for member in request.members:
+        named.setdefault((member.member_id, member.group_instance_id), member)
+        yield 1
+    members = list(named.values())
+    for first in range(0, len(members), GROUP_CALL_ELEMENTS_MAX):
+        part = members[first : first + GROUP_CALL_ELEMENTS_MAX]
+        slot.parts.append(LeaveGroupRequest(request.group_id, members=part))
+    slot.call_parts(request.group_id)

@@ -5,10 +5,12 @@
 - From v5 on a protocol type and name are to be there: without them INCONSISTENT_GROUP_PROTOCOL, whatever the group.
 - Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the assignments may have been taken.
 
-Deviations: none known.
+Deviations: more than 5,000 assignments are INVALID_REQUEST: the coordinator takes them in one turn.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -17,6 +19,8 @@ from services.gateway.core.group_call import WithBody
 from services.gateway.core.group_wait import PendingMember
 
 _VERSION_WITH_PROTOCOL = 5
+ASSIGNMENTS_MAX: Final = 5_000
+"""One for each member of the group."""
 
 
 class PendingSyncGroup(PendingMember):
@@ -32,6 +36,8 @@ def start(slot: PendingSyncGroup, asked: WithBody) -> None:
     version = slot.header.api_version
     if version >= _VERSION_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         slot.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif len(request.assignments) > ASSIGNMENTS_MAX:
+        slot.refuse(ErrorCode.INVALID_REQUEST)
     elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
         slot.call(request.group_id, version, body)
     else:

@@ -14,6 +14,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.group_calls import PendingGroupCalls
@@ -45,11 +46,12 @@ class PendingDescribeGroups(PendingGroupCalls[str]):
         self.connection.processor.requests.respond(self, response)
 
 
-def start(slot: PendingDescribeGroups, request: DescribeGroupsRequest) -> None:
+def start(slot: PendingDescribeGroups, request: DescribeGroupsRequest) -> Steps[None]:
     for group_id in dict.fromkeys(request.groups):
         slot.results[group_id] = _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group_id)):
-            slot.add(group_id, group_id)
+            slot.add(group_id, group_id, 10)
+        yield 1
     slot.ask()
 
 

@@ -17,6 +17,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.group_calls import PendingGroupCalls
@@ -45,19 +46,24 @@ class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
         self.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error
 
     def complete(self) -> None:
+        self.connection.processor.requests.steps.begin(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
         response = ListGroupsResponse(error_code=self.error_code)
         if not self.error_code:
             context = self.connection.context
             is_all = authorize(context, Operation.DESCRIBE, CLUSTER)
-            response.groups = [
-                group
-                for group in self.groups
-                if is_all or authorize(context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id))
-            ]
+            for group in self.groups:
+                if is_all or authorize(context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
+                    response.groups.append(group)
+                yield 1
         self.connection.processor.requests.respond(self, response)
 
 
 def start(slot: PendingListGroups, request: ListGroupsRequest) -> None:
+    # Of all that is named, some states and types are known.
+    request.states_filter = list(dict.fromkeys(request.states_filter))[:SHORT_ELEMENTS_MAX]
+    request.types_filter = list(dict.fromkeys(request.types_filter))[:SHORT_ELEMENTS_MAX]
     asked_node = slot.connection.context.node_id
     brokers = slot.connection.processor.image.brokers
     for node_id in list(brokers) if asked_node == ANY_NODE else [asked_node]:

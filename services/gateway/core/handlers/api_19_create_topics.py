@@ -14,11 +14,19 @@ Deviations: what single logstores were started with is not in these configs; Des
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
 
 from barnabas.cluster.config_description import BrokerValues, Wanted, describe_topic
 from barnabas.cluster.image import ClusterImage
-from barnabas.cluster.messages import ALL_BROKERS, Assignment, CreateTopicResult, CreateTopicsResponse, NewTopic
+from barnabas.cluster.messages import (
+    ALL_BROKERS,
+    EXCESSIVE_PARTITIONS,
+    PARTITIONS_PER_REQUEST_MAX,
+    Assignment,
+    CreateTopicResult,
+    CreateTopicsResponse,
+    NewTopic,
+)
 from barnabas.cluster.messages import CreateTopicsRequest as ControllerCreateTopics
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -29,73 +37,88 @@ from barnabas.wire.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
 )
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
+from services.gateway.core.controller_calls import PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
 
 
-class PendingCreateTopics(Slot):
-    __slots__ = ("results",)
+class PendingCreateTopics(PendingControllerCalls[NewTopic]):
+    __slots__ = ("results", "validate_only")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.results: dict[str, CreatableTopicResult] = {}
+        self.validate_only = False
 
-    def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        if not isinstance(answer, CreateTopicsResponse):
-            self.revision_applied()
-            return
+    def request_of(self, queries: Sequence[NewTopic], timeout_ms: int) -> ControllerCreateTopics:
+        return ControllerCreateTopics(list(queries), timeout_ms, self.validate_only)
+
+    def fill(self, queries: Sequence[NewTopic], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, CreateTopicsResponse)
         for result in answer.results:
             self.results[result.topic] = _result(result, self.connection.processor.image)
-        self.connection.processor.controller.await_revision(self, answer.revision)
+        return answer.revision
 
-    def revision_applied(self) -> None:
+    def refuse(self, topic: str, error: ErrorCode, message: str = "") -> None:
+        self.results[topic] = CreatableTopicResult(
+            topic, error_code=error, error_message=message or error.message, configs=None
+        )
+
+    def complete(self) -> None:
         response = wire.CreateTopicsResponse(topics=list(self.results.values()))
         self.connection.processor.requests.respond(self, response)
 
-    def expire(self, now_ms: int) -> None:
-        self.cancel()
-        self.revision_applied()
 
-    def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
-
-
-def start(slot: PendingCreateTopics, request: CreateTopicsRequest) -> None:
-    processor, context = slot.connection.processor, slot.connection.context
-    named = Counter(topic.name for topic in request.topics)
-    new_topics = []
+def start(slot: PendingCreateTopics, request: CreateTopicsRequest) -> Steps[None]:
+    slot.validate_only = request.validate_only
+    wanted: dict[str, CreatableTopic | None] = {}
+    partitions = 0
     for topic in request.topics:
-        error, message = ErrorCode.NONE, ""
-        if not (
-            authorize(context, Operation.CREATE, CLUSTER)
-            or authorize(context, Operation.CREATE, (ResourceType.TOPIC, topic.name))
-        ):
-            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif named[topic.name] > 1:
-            error, message = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
-        elif topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
-            error = ErrorCode.INVALID_REQUEST
-            message = "Both numPartitions or replicationFactor and replicasAssignments were set."
-        elif any(config.value is None for config in topic.configs):
-            error, message = ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs."
+        # None: it is named twice.
+        wanted[topic.name] = topic if topic.name not in wanted else None
+        partitions += max(1, topic.num_partitions, len(topic.assignments))
+        yield 1
+    is_excessive = partitions > PARTITIONS_PER_REQUEST_MAX
+    for name, topic_or_none in wanted.items():
+        error, message = _refusal(slot, name, topic_or_none)
+        if not error and is_excessive:
+            error, message = ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS
+        if error or topic_or_none is None:
+            slot.refuse(name, error, message)
         else:
-            new_topics.append(_new_topic(topic))
-        slot.results[topic.name] = CreatableTopicResult(
-            topic.name, error_code=error, error_message=(message or error.message) if error else None, configs=None
+            slot.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
+            new = _new_topic(topic_or_none)
+            cost = 1 + (max(1, new.partitions) + len(new.configs)) // 10 + len(new.assignments)
+            slot.add(new, cost)
+            yield cost
+        yield 1
+    slot.ask(request.timeout_ms)
+
+
+def _refusal(slot: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:
+    context = slot.connection.context
+    if not (
+        authorize(context, Operation.CREATE, CLUSTER)
+        or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))
+    ):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, ""
+    if topic is None:
+        return ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+    if topic.assignments and (topic.num_partitions != -1 or topic.replication_factor != -1):
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "Both numPartitions or replicationFactor and replicasAssignments were set.",
         )
-    if not new_topics:
-        slot.revision_applied()
-        return
-    for new in new_topics:
-        pending = ErrorCode.REQUEST_TIMED_OUT
-        slot.results[new.topic] = CreatableTopicResult(
-            new.topic, error_code=pending, error_message=pending.message, configs=None
-        )
-    processor.deadlines.add(slot, processor.now_ms + request.timeout_ms + processor.config.deadline_grace_ms)
-    processor.controller.call(slot, ControllerCreateTopics(new_topics, request.timeout_ms, request.validate_only))
+    if len(topic.configs) > SHORT_ELEMENTS_MAX:
+        return ErrorCode.INVALID_CONFIG, f"A topic has no {len(topic.configs)} configs."
+    if any(config.value is None for config in topic.configs):
+        return ErrorCode.INVALID_CONFIG, "Null value not supported for topic configs."
+    if any(len(each.broker_ids) > SHORT_ELEMENTS_MAX for each in topic.assignments[:PARTITIONS_PER_REQUEST_MAX]):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"A partition has no more than {SHORT_ELEMENTS_MAX} replicas."
+    return ErrorCode.NONE, ""
 
 
 def _new_topic(topic: CreatableTopic) -> NewTopic:

@@ -1,6 +1,8 @@
 """DeleteTopics, API key 20, versions 1 to 6.
 
 - By name, or by id (v6); the controller decides, and the answer waits until this processor has applied the deletion.
+- Of names and ids that this gateway does not know, the controller is asked about the first 100 of a request; the
+  others are UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID by the gateway's own image.
 - A topic that is asked for twice, or by both name and id, or by neither, is INVALID_REQUEST.
 - No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; the topics may be gone all the same.
 
@@ -9,7 +11,8 @@ Deviations: none known.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from barnabas.cluster.messages import DeleteTopicsRequest as ControllerDeleteTopics
 from barnabas.cluster.messages import DeleteTopicsResponse, TopicReference
@@ -17,70 +20,66 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import delete_topics as wire
 from barnabas.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
-from barnabas.wire.primitives import ZERO_UUID
+from barnabas.wire.primitives import ZERO_UUID, Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
+from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
 
 _VERSION_WITH_STATES = 6
 
 
-class PendingDeleteTopics(Slot):
-    __slots__ = ("asked", "results")
+_Asked: TypeAlias = tuple[TopicReference, DeletableTopicResult]
+
+
+class PendingDeleteTopics(PendingControllerCalls[_Asked]):
+    __slots__ = ("results",)
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.results: list[DeletableTopicResult] = []
-        self.asked: list[DeletableTopicResult] = []
-        """Those among them that the controller answers, in the order of its answer."""
 
-    def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        if not isinstance(answer, DeleteTopicsResponse):
-            self.revision_applied()
-            return
-        for result, told in zip(self.asked, answer.results, strict=False):
-            error = told.error_code
-            result.error_code = error
-            result.error_message = told_message(error, told.error_message)
-            if not error:
+    def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> ControllerDeleteTopics:
+        return ControllerDeleteTopics([reference for reference, _ in queries], timeout_ms)
+
+    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, DeleteTopicsResponse)
+        for (_, result), told in zip(queries, answer.results, strict=False):
+            _set(result, told.error_code, told.error_message)
+            if not told.error_code:
                 result.topic_id = told.topic_id
                 result.name = told.topic
-        self.connection.processor.controller.await_revision(self, answer.revision)
+        return answer.revision
 
-    def revision_applied(self) -> None:
+    def complete(self) -> None:
         self.connection.processor.requests.respond(self, wire.DeleteTopicsResponse(responses=self.results))
 
-    def expire(self, now_ms: int) -> None:
-        self.cancel()
-        self.revision_applied()
 
-    def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
-
-
-def start(slot: PendingDeleteTopics, request: DeleteTopicsRequest) -> None:
-    processor = slot.connection.processor
+def start(slot: PendingDeleteTopics, request: DeleteTopicsRequest) -> Steps[None]:
     states = request.topics
     if slot.header.api_version < _VERSION_WITH_STATES:
         states = [DeleteTopicState(name) for name in request.topic_names]
-    named = Counter((state.name, state.topic_id) for state in states)
-    references = []
+    named: dict[tuple[str | None, bytes], int] = {}
+    for state in states:
+        key = (state.name, state.topic_id)
+        named[key] = named.get(key, 0) + 1
+        yield 1
+    unknown_left = UNKNOWN_NAMES_MAX
     for state in states:
         error = _error(slot, state, named[state.name, state.topic_id])
         result = DeletableTopicResult(state.name, state.topic_id, error, error.message if error else None)
         slot.results.append(result)
         if not error:
-            pending = ErrorCode.REQUEST_TIMED_OUT
-            result.error_code, result.error_message = pending, pending.message
-            slot.asked.append(result)
-            references.append(TopicReference(state.name or "", state.topic_id))
-    if not references:
-        slot.revision_applied()
-        return
-    processor.deadlines.add(slot, processor.now_ms + request.timeout_ms + processor.config.deadline_grace_ms)
-    processor.controller.call(slot, ControllerDeleteTopics(references, request.timeout_ms))
+            is_known = _is_known(slot, state)
+            if is_known or unknown_left:
+                _set(result, ErrorCode.REQUEST_TIMED_OUT)
+                slot.add((TopicReference(state.name or "", state.topic_id), result))
+                unknown_left -= not is_known
+            else:
+                _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name else ErrorCode.UNKNOWN_TOPIC_ID)
+        yield 1
+    slot.ask(request.timeout_ms)
 
 
 def _error(slot: PendingDeleteTopics, state: DeleteTopicState, times_named: int) -> ErrorCode:
@@ -92,3 +91,12 @@ def _error(slot: PendingDeleteTopics, state: DeleteTopicState, times_named: int)
     if not authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, name or "")):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE
+
+
+def _is_known(slot: PendingDeleteTopics, state: DeleteTopicState) -> bool:
+    image = slot.connection.processor.image
+    return state.topic_id in image.topics_by_id if state.name is None else state.name in image.topics_by_name
+
+
+def _set(result: DeletableTopicResult, error_code: int, message: str = "") -> None:
+    result.error_code, result.error_message = error_code, told_message(error_code, message)

@@ -23,6 +23,7 @@ from barnabas.wire.messages.delete_records import (
     DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
@@ -58,10 +59,12 @@ class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteR
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> None:
+def start(slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
     config = slot.connection.processor.config
     slot.timeout_ms = max(0, request.timeout_ms)
-    for topic, offsets in _offsets_by_topic(request.topics).items():
+    by_topic: dict[str, dict[int, int]] = {}
+    yield from _sort_offsets(request.topics, by_topic)
+    for topic, offsets in by_topic.items():
         results: list[DeleteRecordsPartitionResult] = []
         slot.response.topics.append(DeleteRecordsTopicResult(topic, results))
         is_allowed = authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
@@ -70,17 +73,19 @@ def start(slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> None:
             results.append(result)
             if is_allowed:
                 _add(slot, topic, partition, offset, result)
+            yield 1
+        yield 1
     # What the logstore may take, and time for the way there and back.
     slot.ask(slot.timeout_ms + config.append_wait_ms_min)
 
 
-def _offsets_by_topic(topics: list[DeleteRecordsTopic]) -> dict[str, dict[int, int]]:
-    offsets: dict[str, dict[int, int]] = {}
+def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int, int]]) -> Steps[None]:
     for topic in topics:
-        of_topic = offsets.setdefault(topic.name, {})
+        of_topic = by_topic.setdefault(topic.name, {})
         for partition in topic.partitions:
             of_topic[partition.partition_index] = partition.offset
-    return offsets
+            yield 1
+        yield 1
 
 
 def _add(

@@ -27,6 +27,7 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
@@ -53,7 +54,7 @@ class PendingOffsetForLeaderEpoch(PendingCalls[EndOffsetQuery, EpochEndOffset]):
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> None:
+def start(slot: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> Steps[None]:
     processor = slot.connection.processor
     for topic in request.topics:
         results: list[EpochEndOffset] = []
@@ -72,4 +73,6 @@ def start(slot: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochReques
                 topic_id, leader = known
                 query = EndOffsetQuery(topic_id, asked.partition, asked.current_leader_epoch, asked.leader_epoch)
                 slot.add(leader, query, result)
+            yield 1
+        yield 1
     slot.ask(processor.config.read_wait_ms_max)

@@ -14,6 +14,8 @@ another unit names its source: see `barnabas.cluster.config_description`.
 
 from __future__ import annotations
 
+from collections import deque
+
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse, DescribedConfig, DescribedResource
 from barnabas.cluster.broker_config_keys import BROKER_KEYS
@@ -30,6 +32,7 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import Operation, authorize
 from services.gateway.core.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from services.gateway.core.connection import Connection
@@ -40,8 +43,9 @@ from services.gateway.core.topic_names import is_legal_topic_name
 
 _LOGSTORE_WAIT_MS = 5_000
 """For one logstore, before the next one is asked."""
-_TOPICS_PER_CALL = 100
-"""A topic's description is some 10 KiB."""
+_TOPICS_PER_CALL = 20
+"""A topic's description is some 10 KiB, and takes a processor half a millisecond."""
+_CALLS_AT_ONCE = 2
 
 
 class _Question:
@@ -55,13 +59,14 @@ class _Question:
         self.results: list[DescribeConfigsResult] = []
 
     def add(self, asked: DescribeConfigsResource, result: DescribeConfigsResult) -> None:
-        keys = list(asked.configuration_keys or [])
+        # There are no more keys than that.
+        keys = list(dict.fromkeys(asked.configuration_keys or []))[:SHORT_ELEMENTS_MAX]
         self.resources.append(contract.ConfigResource(asked.resource_type, asked.resource_name, not keys, keys))
         self.results.append(result)
 
 
 class PendingDescribeConfigs(Slot):
-    __slots__ = ("_calls", "_request", "_response")
+    __slots__ = ("_brokers", "_calls", "_questions", "_request", "_response")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
@@ -69,21 +74,29 @@ class PendingDescribeConfigs(Slot):
         self._response = wire.DescribeConfigsResponse()
         self._calls: dict[int, tuple[LogstoreCall, _Question]] = {}
         """Unanswered, by call id."""
+        self._brokers: dict[str, DescribeConfigsResource] = {}
+        """What is asked of each, by name."""
+        self._questions: deque[_Question] = deque()
+        """Not asked yet."""
 
     def ask(
         self, request: DescribeConfigsRequest, response: wire.DescribeConfigsResponse, questions: list[_Question]
     ) -> None:
         processor = self.connection.processor
         self._request, self._response = request, response
-        for question in questions:
-            self._ask_next(question)
-        if self._calls:
-            processor.deadlines.add(self, processor.now_ms + processor.config.read_wait_ms_max)
-        else:
+        self._questions.extend(questions)
+        processor.deadlines.add(self, processor.now_ms + processor.config.read_wait_ms_max)
+        self._ask_next()
+
+    def _ask_next(self) -> None:
+        """Some questions at a time; respond when all are answered."""
+        while self._questions and len(self._calls) < _CALLS_AT_ONCE:
+            self._put(self._questions.popleft())
+        if not self._calls:
             self._complete()
 
-    def _ask_next(self, question: _Question) -> None:
-        """The next logstore that can be asked; none is left: it has timed out."""
+    def _put(self, question: _Question) -> None:
+        """To the next logstore that can be asked; none is left: it has timed out."""
         request = contract.DescribeConfigsRequest(
             question.resources, self._request.include_synonyms, self._request.include_documentation
         )
@@ -100,9 +113,8 @@ class PendingDescribeConfigs(Slot):
             for result, told in zip(question.results, answer.results, strict=False):
                 self._fill(result, told)
         else:
-            self._ask_next(question)
-        if not self._calls:
-            self._complete()
+            self._put(question)
+        self._ask_next()
 
     def _fill(self, result: DescribeConfigsResult, told: DescribedResource) -> None:
         _set_error(result, told.error_code, told.error_message)
@@ -114,11 +126,6 @@ class PendingDescribeConfigs(Slot):
     def _own(self, result: DescribeConfigsResult) -> list[DescribedConfig]:
         """The keys that gateways read first, or alone."""
         processor = self.connection.processor
-        asked = next(
-            each
-            for each in self._request.resources
-            if (each.resource_type, each.resource_name) == (BROKER, result.resource_name)
-        )
         settings = {
             name: setting
             for name, setting in processor.config.settings.items()
@@ -126,7 +133,7 @@ class PendingDescribeConfigs(Slot):
             and (BROKER_KEYS[name].services[0] is Role.GATEWAY or Role.LOGSTORE not in BROKER_KEYS[name].services)
         }
         values = BrokerValues({}, processor.image.broker_configs.get(ALL_BROKERS, {}), settings)
-        return describe_broker(values, _wanted(self._request, asked))
+        return describe_broker(values, _wanted(self._request, self._brokers[result.resource_name]))
 
     def _complete(self) -> None:
         self.connection.processor.requests.respond(self, self._response)
@@ -139,9 +146,13 @@ class PendingDescribeConfigs(Slot):
         for call, _ in self._calls.values():
             self.connection.processor.administration.forget(call)
         self._calls.clear()
+        self._questions.clear()
+
+    def add_broker(self, asked: DescribeConfigsResource) -> None:
+        self._brokers[asked.resource_name] = asked
 
 
-def start(slot: PendingDescribeConfigs, request: DescribeConfigsRequest) -> None:
+def start(slot: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
     image = slot.connection.processor.image
     response = wire.DescribeConfigsResponse()
     # Connections begin with different logstores, so that not all ask the first.
@@ -166,6 +177,7 @@ def start(slot: PendingDescribeConfigs, request: DescribeConfigsRequest) -> None
         else:
             _set_error(result, ErrorCode.REQUEST_TIMED_OUT, "")
             if asked.resource_type == BROKER:
+                slot.add_broker(asked)
                 question = _Question([int(asked.resource_name)])
                 questions.append(question)
             else:
@@ -174,6 +186,7 @@ def start(slot: PendingDescribeConfigs, request: DescribeConfigsRequest) -> None
                     questions.append(topics)
                 question = topics
             question.add(asked, result)
+        yield 1
     slot.ask(request, response, questions)
 
 

@@ -14,7 +14,14 @@ from __future__ import annotations
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import alter_configs as wire
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse
-from services.gateway.core.config_alterations import SET, AskedChange, AskedResource, PendingAlterConfigs
+from barnabas.wire.primitives import Steps
+from services.gateway.core.config_alterations import (
+    CONFIGS_LOOKED_AT,
+    SET,
+    AskedChange,
+    AskedResource,
+    PendingAlterConfigs,
+)
 from services.gateway.core.connection import Connection
 
 
@@ -29,13 +36,14 @@ class PendingFullAlterConfigs(PendingAlterConfigs):
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> None:
+def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[None]:
     asked = []
     for resource in request.resources:
         outcome = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         slot.response.responses.append(outcome)
-        changes = [AskedChange(config.name, SET, config.value) for config in resource.configs]
+        changes = [AskedChange(config.name, SET, config.value) for config in resource.configs[:CONFIGS_LOOKED_AT]]
         asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
-    slot.put(asked, replace=True, validate_only=request.validate_only)
+        yield 1 + len(changes)
+    yield from slot.put(asked, replace=True, validate_only=request.validate_only)

@@ -24,6 +24,7 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.log_dir_paths import parse_path_in_cluster
@@ -56,10 +57,12 @@ class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPar
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> None:
+def start(slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
     processor, context = slot.connection.processor, slot.connection.context
     is_allowed = authorize(context, Operation.ALTER, CLUSTER)
-    for topic, paths in _paths_by_topic(request).items():
+    by_topic: dict[str, dict[int, str]] = {}
+    yield from _sort_paths(request, by_topic)
+    for topic, paths in by_topic.items():
         results: list[AlterReplicaLogDirPartitionResult] = []
         slot.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
         for partition, path in paths.items():
@@ -67,17 +70,20 @@ def start(slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest)
             results.append(result)
             if is_allowed:
                 _add(slot, topic, partition, path, result)
+            yield 1
+        yield 1
     slot.ask(processor.config.read_wait_ms_max)
 
 
-def _paths_by_topic(request: AlterReplicaLogDirsRequest) -> dict[str, dict[int, str]]:
-    paths: dict[str, dict[int, str]] = {}
+def _sort_paths(request: AlterReplicaLogDirsRequest, by_topic: dict[str, dict[int, str]]) -> Steps[None]:
     for log_dir in request.dirs:
         for topic in log_dir.topics:
-            of_topic = paths.setdefault(topic.name, {})
+            of_topic = by_topic.setdefault(topic.name, {})
             for partition in topic.partitions:
                 of_topic[partition] = log_dir.path
-    return paths
+                yield 1
+            yield 1
+        yield 1
 
 
 def _add(

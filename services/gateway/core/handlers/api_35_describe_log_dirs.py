@@ -14,6 +14,8 @@ Deviations: no directory is ever cordoned (v5).
 
 from __future__ import annotations
 
+from typing import Final
+
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse, LogDirDescription, TopicIdPartition
 from barnabas.wire.errors import ErrorCode
@@ -26,10 +28,13 @@ from barnabas.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.log_dir_paths import path_in_cluster
 from services.gateway.core.pending_calls import PendingCalls, Question
+
+PARTITIONS_PER_CALL: Final = 500
 
 
 class _Broker:
@@ -40,7 +45,16 @@ class _Broker:
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
         self.error_code: int = ErrorCode.REQUEST_TIMED_OUT
-        self.log_dirs: list[LogDirDescription] = []
+        self.log_dirs: dict[str, LogDirDescription] = {}
+        """By path."""
+
+    def add(self, log_dirs: list[LogDirDescription]) -> None:
+        """It has answered one of its calls."""
+        self.error_code = ErrorCode.NONE
+        for each in log_dirs:
+            known = self.log_dirs.setdefault(each.path, each)
+            if known is not each:
+                known.replicas.extend(each.replicas)
 
 
 class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Broker]):
@@ -48,6 +62,7 @@ class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Brok
 
     UNREACHED = ErrorCode.BROKER_NOT_AVAILABLE
     LOST = ErrorCode.BROKER_NOT_AVAILABLE
+    CALL_QUERIES_MAX = 1
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
@@ -62,55 +77,78 @@ class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Brok
     ) -> None:
         assert isinstance(answer, contract.DescribeLogDirsResponse)
         for question in questions:
-            question.result.error_code = ErrorCode.NONE
-            question.result.log_dirs = answer.log_dirs
+            question.result.add(answer.log_dirs)
 
     def complete(self) -> None:
+        self.connection.processor.requests.steps.begin(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
         response = DescribeLogDirsResponse()
         answered = [broker for broker in self.brokers if not broker.error_code]
         if self.brokers and not answered:
             response.error_code = self.brokers[0].error_code
         is_any = self.connection.context.node_id == ANY_NODE
         for broker in answered:
-            for log_dir in broker.log_dirs:
+            for log_dir in broker.log_dirs.values():
                 path = path_in_cluster(broker.node_id, log_dir.path) if is_any else log_dir.path
-                response.results.append(_result(path, log_dir))
+                response.results.append((yield from _result(path, log_dir)))
         self.connection.processor.requests.respond(self, response)
 
 
-def start(slot: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> None:
+def start(slot: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> Steps[None]:
     processor, context = slot.connection.processor, slot.connection.context
     if not authorize(context, Operation.DESCRIBE, CLUSTER):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         processor.requests.respond(slot, DescribeLogDirsResponse(error_code=error))
         return
-    query = contract.DescribeLogDirsRequest(request.topics is None, _partitions(slot, request.topics or []))
+    named: list[TopicIdPartition] = []
+    topics = request.topics
+    if topics is None:
+        topics = []
+        partitions = processor.image.partitions_by_topic_id
+        if sum(map(len, partitions.values())) > PARTITIONS_PER_CALL:
+            # All, in parts: the answer to one call would take a turn that is as long as the cluster is large.
+            known = [(each.topic, list(partitions[each.topic_id])) for each in processor.image.topics_by_name.values()]
+            topics = [DescribableLogDirTopic(*each) for each in known]
+    yield from _add_named(slot, topics, named)
+    queries = [contract.DescribeLogDirsRequest(request.topics is None, named)]
+    if len(named) > PARTITIONS_PER_CALL:
+        parts = [named[first : first + PARTITIONS_PER_CALL] for first in range(0, len(named), PARTITIONS_PER_CALL)]
+        queries = [contract.DescribeLogDirsRequest(False, part) for part in parts]
     node_ids = list(processor.image.brokers) if context.node_id == ANY_NODE else [context.node_id]
     for node_id in node_ids:
         broker = _Broker(node_id)
         slot.brokers.append(broker)
-        slot.add(node_id, query, broker)
+        for query in queries:
+            slot.add(node_id, query, broker)
     slot.ask(processor.config.read_wait_ms_max)
 
 
-def _partitions(slot: PendingDescribeLogDirs, topics: list[DescribableLogDirTopic]) -> list[TopicIdPartition]:
+def _add_named(
+    slot: PendingDescribeLogDirs, topics: list[DescribableLogDirTopic], named: list[TopicIdPartition]
+) -> Steps[None]:
     """Those that exist, each once."""
     image = slot.connection.processor.image
-    named = {(topic.topic, partition): None for topic in topics for partition in topic.partitions}
-    known = [(image.topics_by_name[name], partition) for name, partition in named if name in image.topics_by_name]
-    return [
-        TopicIdPartition(topic.topic_id, partition)
-        for topic, partition in known
-        if image.partition(topic.topic_id, partition) is not None
-    ]
+    wanted: dict[tuple[bytes, int], None] = {}
+    for topic in topics:
+        known = image.topics_by_name.get(topic.topic)
+        for partition in topic.partitions:
+            if known is not None and image.partition(known.topic_id, partition) is not None:
+                wanted[known.topic_id, partition] = None
+            yield 1
+        yield 1
+    for topic_id, partition in wanted:
+        named.append(TopicIdPartition(topic_id, partition))
+        yield 1
 
 
-def _result(path: str, log_dir: LogDirDescription) -> DescribeLogDirsResult:
+def _result(path: str, log_dir: LogDirDescription) -> Steps[DescribeLogDirsResult]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
     for replica in log_dir.replicas:
         by_topic.setdefault(replica.topic, []).append(
             DescribeLogDirsPartition(replica.partition, replica.byte_count, replica.offset_lag, replica.is_future)
         )
+        yield 1
     return DescribeLogDirsResult(
         log_dir.error_code,
         path,

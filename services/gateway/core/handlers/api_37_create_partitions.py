@@ -10,9 +10,16 @@ Deviations: none known.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
+from typing import TypeAlias
 
-from barnabas.cluster.messages import Assignment, CreatePartitionsResponse, NewPartitions
+from barnabas.cluster.messages import (
+    EXCESSIVE_PARTITIONS,
+    PARTITIONS_PER_REQUEST_MAX,
+    Assignment,
+    CreatePartitionsResponse,
+    NewPartitions,
+)
 from barnabas.cluster.messages import CreatePartitionsRequest as ControllerCreatePartitions
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
@@ -22,62 +29,80 @@ from barnabas.wire.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
+from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
+from services.gateway.core.topic_names import partitions_of
+
+_Asked: TypeAlias = tuple[NewPartitions, CreatePartitionsTopicResult]
 
 
-class PendingCreatePartitions(Slot):
-    __slots__ = ("asked", "results")
+class PendingCreatePartitions(PendingControllerCalls[_Asked]):
+    __slots__ = ("results", "validate_only")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.results: dict[str, CreatePartitionsTopicResult] = {}
-        self.asked: list[CreatePartitionsTopicResult] = []
-        """What the controller decides about, in the order of its results."""
+        self.validate_only = False
 
-    def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        if not isinstance(answer, CreatePartitionsResponse):
-            self.revision_applied()
-            return
-        for result, told in zip(self.asked, answer.results, strict=False):
+    def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> ControllerCreatePartitions:
+        return ControllerCreatePartitions([asked for asked, _ in queries], timeout_ms, self.validate_only)
+
+    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, CreatePartitionsResponse)
+        for (_, result), told in zip(queries, answer.results, strict=False):
             _set(result, told.error_code, told.error_message)
-        self.connection.processor.controller.await_revision(self, answer.revision)
+        return answer.revision
 
-    def revision_applied(self) -> None:
+    def complete(self) -> None:
         response = wire.CreatePartitionsResponse(results=list(self.results.values()))
         self.connection.processor.requests.respond(self, response)
 
-    def expire(self, now_ms: int) -> None:
-        self.cancel()
-        self.revision_applied()
 
-    def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
-
-
-def start(slot: PendingCreatePartitions, request: CreatePartitionsRequest) -> None:
-    processor, context = slot.connection.processor, slot.connection.context
-    named = Counter(topic.name for topic in request.topics)
-    asked = []
+def start(slot: PendingCreatePartitions, request: CreatePartitionsRequest) -> Steps[None]:
+    slot.validate_only = request.validate_only
+    wanted: dict[str, CreatePartitionsTopic | None] = {}
     for topic in request.topics:
-        result = slot.results[topic.name] = CreatePartitionsTopicResult(topic.name)
-        if not authorize(context, Operation.ALTER, (ResourceType.TOPIC, topic.name)):
+        # None: it is named twice.
+        wanted[topic.name] = topic if topic.name not in wanted else None
+        yield 1
+    image = slot.connection.processor.image
+    added = 0
+    for name, topic_or_none in wanted.items():
+        if topic_or_none is not None:
+            added += max(0, topic_or_none.count - len(partitions_of(image, name)), len(topic_or_none.assignments or ()))
+        yield 1
+    unknown_left = UNKNOWN_NAMES_MAX
+    for name, topic_or_none in wanted.items():
+        result = slot.results[name] = CreatePartitionsTopicResult(name)
+        is_known = name in image.topics_by_name
+        if not authorize(slot.connection.context, Operation.ALTER, (ResourceType.TOPIC, name)):
             _set(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
-        elif named[topic.name] > 1:
+        elif topic_or_none is None:
             _set(result, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif not is_known and not unknown_left:
+            _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        elif is_known and added > PARTITIONS_PER_REQUEST_MAX:
+            _set(result, ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
+        elif _has_too_many_replicas(topic_or_none):
+            _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "")
         else:
             _set(result, ErrorCode.REQUEST_TIMED_OUT, "")
-            slot.asked.append(result)
-            asked.append(_new_partitions(topic))
-    if not asked:
-        slot.revision_applied()
-        return
-    timeout_ms = max(0, request.timeout_ms)
-    processor.deadlines.add(slot, processor.now_ms + timeout_ms + processor.config.deadline_grace_ms)
-    processor.controller.call(slot, ControllerCreatePartitions(asked, timeout_ms, request.validate_only))
+            cost = 1 + len(topic_or_none.assignments or ()) + max(0, topic_or_none.count) // 10
+            slot.add((_new_partitions(topic_or_none), result), cost)
+            unknown_left -= not is_known
+            yield len(topic_or_none.assignments or ())
+        yield 1
+    slot.ask(request.timeout_ms)
+
+
+def _has_too_many_replicas(topic: CreatePartitionsTopic) -> bool:
+    assignments = topic.assignments or []
+    is_excessive = len(assignments) > PARTITIONS_PER_REQUEST_MAX
+    return is_excessive or any(len(each.broker_ids) > SHORT_ELEMENTS_MAX for each in assignments)
 
 
 def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:

@@ -13,6 +13,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.group_calls import PendingGroupCalls
@@ -39,13 +40,20 @@ class PendingDeleteGroups(PendingGroupCalls[str]):
         self.results.update(dict.fromkeys(queries, error))
 
     def complete(self) -> None:
-        results = [DeletableGroupResult(group_id, error) for group_id, error in self.results.items()]
-        self.connection.processor.requests.respond(self, DeleteGroupsResponse(results=results))
+        self.connection.processor.requests.steps.begin(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
+        response = DeleteGroupsResponse()
+        for group_id, error in self.results.items():
+            response.results.append(DeletableGroupResult(group_id, error))
+            yield 1
+        self.connection.processor.requests.respond(self, response)
 
 
-def start(slot: PendingDeleteGroups, request: DeleteGroupsRequest) -> None:
+def start(slot: PendingDeleteGroups, request: DeleteGroupsRequest) -> Steps[None]:
     for group_id in dict.fromkeys(request.groups_names):
         slot.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
         if authorize(slot.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
-            slot.add(group_id, group_id)
+            slot.add(group_id, group_id, 10)
+        yield 1
     slot.ask()

@@ -2,6 +2,9 @@
 
 - Preferred leaders (v0 knows no others), or any leader for partitions without one. Named partitions are all told of,
   with ELECTION_NOT_NEEDED where the leader is the right one already; null asks for all, and tells of those elected.
+- Of partitions that this gateway does not know, the controller is asked about the first 100 of a request; the others
+  are UNKNOWN_TOPIC_OR_PARTITION. "All" are those that need an election as far as this gateway knows. A partition named
+  twice is told once.
 - The controller decides, and the answer waits until the new leaders lead and this processor knows them.
 - An election type that Kafka does not have is INVALID_REQUEST.
 - No controller, or none that answers by `timeout_ms`: REQUEST_TIMED_OUT; there may be other leaders all the same.
@@ -11,28 +14,34 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from barnabas.cluster.messages import NO_LEADER, ElectLeadersResponse, TopicPartition
 from barnabas.cluster.messages import ElectLeadersRequest as ControllerElectLeaders
-from barnabas.cluster.messages import ElectLeadersResponse, TopicPartition
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import elect_leaders as wire
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, PartitionResult, ReplicaElectionResult
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.connection import Connection
+from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
+from services.gateway.core.topic_names import partitions_of
 
-_ELECTION_TYPES: Final = (0, 1)
+_PREFERRED: Final = 0
+_ELECTION_TYPES: Final = (_PREFERRED, 1)
 
 
-class PendingElectLeaders(Slot):
-    __slots__ = ("error_code", "results")
+class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
+    __slots__ = ("asks_for_all", "election_type", "error_code", "results")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
+        self.election_type = 0
+        self.asks_for_all = False
         self.error_code: int = ErrorCode.NONE
         self.results: dict[tuple[str, int], PartitionResult] = {}
         """By topic and partition; until the controller answers, of those that are named."""
@@ -41,54 +50,70 @@ class PendingElectLeaders(Slot):
         told = told_message(error_code, message)
         self.results[topic, partition] = PartitionResult(partition, error_code, told)
 
-    def fail(self, error: ErrorCode) -> None:
-        """The whole request."""
-        self.error_code = error
-        for topic, partition in list(self.results):
-            self.set(topic, partition, error)
+    def request_of(self, queries: Sequence[TopicPartition], timeout_ms: int) -> ControllerElectLeaders:
+        return ControllerElectLeaders(self.election_type, False, list(queries), timeout_ms)
 
-    def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        if not isinstance(answer, ElectLeadersResponse):
-            self.revision_applied()
-            return
+    def fill(self, queries: Sequence[TopicPartition], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, ElectLeadersResponse)
         self.error_code = answer.error_code
         for result in answer.results:
-            self.set(result.topic, result.partition, result.error_code, result.error_message)
-        self.connection.processor.controller.await_revision(self, answer.revision)
+            if not self.asks_for_all or result.error_code != ErrorCode.ELECTION_NOT_NEEDED:
+                self.set(result.topic, result.partition, result.error_code, result.error_message)
+        return answer.revision
 
-    def revision_applied(self) -> None:
+    def complete(self) -> None:
+        self.connection.processor.requests.steps.begin(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
         by_topic: dict[str, list[PartitionResult]] = {}
         for (topic, _), result in self.results.items():
             by_topic.setdefault(topic, []).append(result)
+            yield 1
         results = [ReplicaElectionResult(topic, partitions) for topic, partitions in by_topic.items()]
         response = wire.ElectLeadersResponse(error_code=self.error_code, replica_election_results=results)
         self.connection.processor.requests.respond(self, response)
 
-    def expire(self, now_ms: int) -> None:
-        self.cancel()
-        self.revision_applied()
 
-    def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
-
-
-def start(slot: PendingElectLeaders, request: ElectLeadersRequest) -> None:
-    processor = slot.connection.processor
-    asks_for_all = request.topic_partitions is None
-    for topic in request.topic_partitions or []:
-        for partition in topic.partitions:
-            slot.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
+def start(slot: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
+    slot.asks_for_all = request.topic_partitions is None
+    slot.election_type = request.election_type
+    error = ErrorCode.NONE
     if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
-        slot.fail(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     elif request.election_type not in _ELECTION_TYPES:
-        slot.fail(ErrorCode.INVALID_REQUEST)
-    elif slot.results or asks_for_all:
-        if asks_for_all:
-            slot.error_code = ErrorCode.REQUEST_TIMED_OUT
-        timeout_ms = max(0, request.timeout_ms)
-        partitions = [TopicPartition(*named) for named in slot.results]
-        processor.deadlines.add(slot, processor.now_ms + timeout_ms + processor.config.deadline_grace_ms)
-        asked = ControllerElectLeaders(request.election_type, asks_for_all, partitions, timeout_ms)
-        processor.controller.call(slot, asked)
-        return
-    slot.revision_applied()
+        error = ErrorCode.INVALID_REQUEST
+    slot.error_code = error
+    unknown_left = UNKNOWN_NAMES_MAX
+    for topic in request.topic_partitions or []:
+        partitions = partitions_of(slot.connection.processor.image, topic.topic)
+        for partition in topic.partitions:
+            if (topic.topic, partition) not in slot.results:
+                is_known = partition in partitions
+                if error:
+                    slot.set(topic.topic, partition, error)
+                elif is_known or unknown_left:
+                    slot.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
+                    slot.add(TopicPartition(topic.topic, partition))
+                    unknown_left -= not is_known
+                else:
+                    slot.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            yield 1
+        yield 1
+    if slot.asks_for_all and not error:
+        slot.error_code = ErrorCode.REQUEST_TIMED_OUT
+        yield from _add_all(slot)
+        if not slot.has_calls:
+            slot.error_code = ErrorCode.NONE
+    slot.ask(max(0, request.timeout_ms))
+
+
+def _add_all(slot: PendingElectLeaders) -> Steps[None]:
+    """All partitions that need an election as far as this gateway knows; the others are told nothing."""
+    image = slot.connection.processor.image
+    for topic in list(image.topics_by_name.values()):
+        for each in list(image.partitions_by_topic_id.get(topic.topic_id, {}).values()):
+            wanted = each.replicas[0] if slot.election_type == _PREFERRED else NO_LEADER
+            if (each.leader == wanted) != (slot.election_type == _PREFERRED):
+                slot.add(TopicPartition(topic.topic, each.partition))
+            yield 1
+        yield 1

@@ -18,7 +18,8 @@ from barnabas.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
 )
-from services.gateway.core.config_alterations import AskedChange, AskedResource, PendingAlterConfigs
+from barnabas.wire.primitives import Steps
+from services.gateway.core.config_alterations import CONFIGS_LOOKED_AT, AskedChange, AskedResource, PendingAlterConfigs
 from services.gateway.core.connection import Connection
 
 
@@ -33,13 +34,17 @@ class PendingIncrementalAlterConfigs(PendingAlterConfigs):
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigsRequest) -> None:
+def start(slot: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigsRequest) -> Steps[None]:
     asked = []
     for resource in request.resources:
         outcome = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         slot.response.responses.append(outcome)
-        changes = [AskedChange(config.name, config.config_operation, config.value) for config in resource.configs]
+        changes = [
+            AskedChange(config.name, config.config_operation, config.value)
+            for config in resource.configs[:CONFIGS_LOOKED_AT]
+        ]
         asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
-    slot.put(asked, replace=False, validate_only=request.validate_only)
+        yield 1 + len(changes)
+    yield from slot.put(asked, replace=False, validate_only=request.validate_only)

@@ -11,7 +11,8 @@ Deviations: what a move under way was adding and a new move is not goes at once,
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from barnabas.cluster.messages import AlterReassignmentsRequest, AlterReassignmentsResponse, Reassignment
 from barnabas.wire.errors import ErrorCode
@@ -22,74 +23,83 @@ from barnabas.wire.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.connection import Connection
+from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
+from services.gateway.core.topic_names import partitions_of
 
 _EMPTY = "The manual partition assignment includes an empty replica list."
 
 
-class PendingAlterReassignments(Slot):
-    __slots__ = ("asked", "response")
+_Asked: TypeAlias = tuple[Reassignment, ReassignablePartitionResponse]
+
+
+class PendingAlterReassignments(PendingControllerCalls[_Asked]):
+    __slots__ = ("may_change_factor", "response")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
         self.response = AlterPartitionReassignmentsResponse()
-        self.asked: list[ReassignablePartitionResponse] = []
-        """What the controller decides about, in the order of its results."""
+        self.may_change_factor = False
 
-    def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        if not isinstance(answer, AlterReassignmentsResponse):
-            self.revision_applied()
-            return
-        for result, told in zip(self.asked, answer.results, strict=False):
+    def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> AlterReassignmentsRequest:
+        return AlterReassignmentsRequest([asked for asked, _ in queries], timeout_ms, self.may_change_factor)
+
+    def fill(self, queries: Sequence[_Asked], answer: ControllerAnswer) -> int:
+        assert isinstance(answer, AlterReassignmentsResponse)
+        for (_, result), told in zip(queries, answer.results, strict=False):
             _set(result, told.error_code, told.error_message)
-        self.connection.processor.controller.await_revision(self, answer.revision)
+        return answer.revision
 
-    def revision_applied(self) -> None:
+    def complete(self) -> None:
         self.connection.processor.requests.respond(self, self.response)
 
-    def expire(self, now_ms: int) -> None:
-        self.cancel()
-        self.revision_applied()
 
-    def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
-
-
-def start(slot: PendingAlterReassignments, request: AlterPartitionReassignmentsRequest) -> None:
-    processor, response = slot.connection.processor, slot.response
-    may_change_factor = response.allow_replication_factor_change = request.allow_replication_factor_change
+def start(slot: PendingAlterReassignments, request: AlterPartitionReassignmentsRequest) -> Steps[None]:
+    response = slot.response
+    slot.may_change_factor = response.allow_replication_factor_change = request.allow_replication_factor_change
     is_allowed = authorize(slot.connection.context, Operation.ALTER, CLUSTER)
     if not is_allowed:
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         response.error_code, response.error_message = error, error.message
-    named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
-    asked = []
+    named: dict[tuple[str, int], int] = {}
+    for topic in request.topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            named[key] = named.get(key, 0) + 1
+            yield 1
+        yield 1
+    unknown_left = UNKNOWN_NAMES_MAX
     for topic in request.topics:
         told = ReassignableTopicResponse(topic.name)
         response.responses.append(told)
+        known = partitions_of(slot.connection.processor.image, topic.name)
         for partition in topic.partitions:
             result = ReassignablePartitionResponse(partition.partition_index)
             told.partitions.append(result)
+            is_known = partition.partition_index in known
+            replicas = partition.replicas or []
             if not is_allowed:
                 _set(result, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
             elif named[topic.name, partition.partition_index] > 1:
                 _set(result, ErrorCode.INVALID_REQUEST)
-            elif partition.replicas is not None and not partition.replicas:
+            elif partition.replicas is not None and not replicas:
                 _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT, _EMPTY)
+            elif len(replicas) > SHORT_ELEMENTS_MAX:
+                _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+            elif not is_known and not unknown_left:
+                _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 _set(result, ErrorCode.REQUEST_TIMED_OUT)
-                slot.asked.append(result)
-                asked.append(Reassignment(topic.name, partition.partition_index, partition.replicas or []))
-    if not asked:
-        slot.revision_applied()
-        return
-    timeout_ms = max(0, request.timeout_ms)
-    processor.deadlines.add(slot, processor.now_ms + timeout_ms + processor.config.deadline_grace_ms)
-    processor.controller.call(slot, AlterReassignmentsRequest(asked, timeout_ms, may_change_factor))
+                asked = Reassignment(topic.name, partition.partition_index, replicas)
+                slot.add((asked, result), 1 + len(replicas) // 10)
+                unknown_left -= not is_known
+            yield 1
+        yield 1
+    slot.ask(request.timeout_ms)
 
 
 def _set(result: ReassignablePartitionResponse, error_code: int, message: str = "") -> None:

@@ -8,8 +8,6 @@ Deviations: none known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_partition_reassignments import (
@@ -18,11 +16,12 @@ from barnabas.wire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.slots import Slot
 
 
-def start(slot: Slot, request: ListPartitionReassignmentsRequest) -> None:
+def start(slot: Slot, request: ListPartitionReassignmentsRequest) -> Steps[None]:
     processor = slot.connection.processor
     if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -36,6 +35,7 @@ def start(slot: Slot, request: ListPartitionReassignmentsRequest) -> None:
         named: dict[str, dict[int, None]] = {}
         for each in request.topics:
             named.setdefault(each.name, {}).update(dict.fromkeys(each.partition_indexes))
+            yield 1 + len(each.partition_indexes) // 10
         asked = {**named}
     topics = []
     for name, numbers in asked.items():
@@ -43,16 +43,19 @@ def start(slot: Slot, request: ListPartitionReassignmentsRequest) -> None:
         if topic is None:
             continue
         partitions = image.partitions_by_topic_id[topic.topic_id]
-        chosen = partitions if numbers is None else [number for number in numbers if number in partitions]
-        moving = _moving(partitions[number] for number in chosen)
+        moving: list[OngoingPartitionReassignment] = []
+        for number in list(partitions if numbers is None else numbers):
+            each_partition = partitions.get(number)
+            if each_partition is not None:
+                _add_if_moving(each_partition, moving)
+            yield 1
+        yield 1
         if moving:
             topics.append(OngoingTopicReassignment(name, moving))
     processor.requests.respond(slot, ListPartitionReassignmentsResponse(topics=topics))
 
 
-def _moving(partitions: Iterable[PartitionMetadata]) -> list[OngoingPartitionReassignment]:
-    return [
-        OngoingPartitionReassignment(each.partition, each.replicas, each.adding_replicas, each.removing_replicas)
-        for each in partitions
-        if each.adding_replicas or each.removing_replicas
-    ]
+def _add_if_moving(partition: PartitionMetadata, moving: list[OngoingPartitionReassignment]) -> None:
+    adding, removing = partition.adding_replicas, partition.removing_replicas
+    if adding or removing:
+        moving.append(OngoingPartitionReassignment(partition.partition, partition.replicas, adding, removing))

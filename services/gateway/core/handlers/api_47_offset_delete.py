@@ -3,6 +3,8 @@
 - Topics and partitions that the cluster does not have are UNKNOWN_TOPIC_OR_PARTITION; the group's coordinator is asked
   for the rest, and also where nothing is left: what is wrong with the group comes first. GROUP_SUBSCRIBED_TO_TOPIC is
   its word.
+- A partition that is named twice is deleted and answered once. More than 500 are put to the coordinator in several
+  calls, one after the other.
 - Without a coordinator the whole is NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where offsets may have been deleted.
 
 Deviations: none known.
@@ -10,9 +12,9 @@ Deviations: none known.
 
 from __future__ import annotations
 
-from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
+from barnabas.wire.messages import Response
 from barnabas.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -21,15 +23,14 @@ from barnabas.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import PendingGroupCall
-from services.gateway.core.group_calls import decode_answer
+from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, PendingGroupParts
 from services.gateway.core.topic_names import partitions_of
 
 
-class PendingOffsetDelete(PendingGroupCall):
+class PendingOffsetDelete(PendingGroupParts):
     __slots__ = ("topics",)
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
@@ -37,20 +38,23 @@ class PendingOffsetDelete(PendingGroupCall):
         self.topics: dict[str, OffsetDeleteResponseTopic] = {}
         """What is answered so far, by name."""
 
-    def add(self, topic: OffsetDeleteResponseTopic) -> None:
-        known = self.topics.setdefault(topic.name, topic)
-        if known is not topic:
-            known.partitions += topic.partitions
+    def add(self, name: str, partition: int, error: int) -> None:
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = OffsetDeleteResponseTopic(name, [])
+        topic.partitions.append(OffsetDeleteResponsePartition(partition, error))
 
-    def answer(self, body: Buffer) -> None:
-        response = decode_answer(self.header.api_key, self.header.api_version, body)
+    def merge(self, response: Response) -> bool:
         assert isinstance(response, OffsetDeleteResponse)
         if response.error_code:
+            self.parts.clear()
+            self.topics.clear()
             self.refuse(response.error_code)
-            return
+            return False
         for topic in response.topics:
-            self.add(topic)
-        self.respond()
+            for each in topic.partitions:
+                self.add(topic.name, each.partition_index, each.error_code)
+        return True
 
     def refusal(self, error: int) -> OffsetDeleteResponse:
         """An error of the group says nothing of partitions."""
@@ -61,33 +65,34 @@ class PendingOffsetDelete(PendingGroupCall):
         self.connection.processor.requests.respond(self, response)
 
 
-def start(slot: PendingOffsetDelete, request: OffsetDeleteRequest) -> None:
+def start(slot: PendingOffsetDelete, request: OffsetDeleteRequest) -> Steps[None]:
     if not authorize(slot.connection.context, Operation.DELETE, (ResourceType.GROUP, request.group_id)):
         slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
-    topics = [known for topic in request.topics if (known := _known_part(slot, topic)).partitions]
-    version = slot.header.api_version
-    slot.call(request.group_id, version, encode_body(OffsetDeleteRequest(request.group_id, topics), version))
-
-
-def _known_part(slot: PendingOffsetDelete, topic: OffsetDeleteRequestTopic) -> OffsetDeleteRequestTopic:
-    """What the coordinator can be asked; the rest is answered here."""
-    if not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
-        _refuse(slot, topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return OffsetDeleteRequestTopic(topic.name)
-    partitions = partitions_of(slot.connection.processor.image, topic.name)
-    unknown = [each for each in topic.partitions if each.partition_index not in partitions]
-    if unknown:
-        _refuse(slot, topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    known = [each for each in topic.partitions if each.partition_index in partitions]
-    return OffsetDeleteRequestTopic(topic.name, known)
-
-
-def _refuse(
-    slot: PendingOffsetDelete,
-    topic: OffsetDeleteRequestTopic,
-    partitions: list[OffsetDeleteRequestPartition],
-    error: ErrorCode,
-) -> None:
-    refused = [OffsetDeleteResponsePartition(each.partition_index, error) for each in partitions]
-    slot.add(OffsetDeleteResponseTopic(topic.name, refused))
+    wanted: dict[tuple[str, int], None] = {}
+    for topic in request.topics:
+        is_allowed = authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name))
+        partitions = partitions_of(slot.connection.processor.image, topic.name)
+        for each in topic.partitions:
+            if not is_allowed:
+                slot.add(topic.name, each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif each.partition_index not in partitions:
+                slot.add(topic.name, each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                wanted[topic.name, each.partition_index] = None
+            yield 1
+        yield 1
+    part = OffsetDeleteRequest(request.group_id, [])
+    slot.parts.append(part)
+    room = GROUP_CALL_ELEMENTS_MAX
+    for name, partition in wanted:
+        if not room:
+            part = OffsetDeleteRequest(request.group_id, [])
+            slot.parts.append(part)
+            room = GROUP_CALL_ELEMENTS_MAX
+        if not part.topics or part.topics[-1].name != name:
+            part.topics.append(OffsetDeleteRequestTopic(name, []))
+        part.topics[-1].partitions.append(OffsetDeleteRequestPartition(partition))
+        room -= 1
+        yield 1
+    slot.call_parts(request.group_id)

@@ -23,11 +23,13 @@ from services.gateway.core.slots import Slot
 
 _EXACT: Final = 0
 _MATCH_TYPE_MAX: Final = 2
+_COMPONENTS_MAX: Final = 4
+"""One of these has a type that is unknown, or that comes twice."""
 _ENTITY_TYPES: Final = ("user", "client-id", "ip")
 
 
 def start(slot: Slot, request: DescribeClientQuotasRequest) -> None:
-    error = _refusal(request.components)
+    error = _refusal(request.components[:_COMPONENTS_MAX])
     if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     response = DescribeClientQuotasResponse()

@@ -14,11 +14,12 @@ from barnabas.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.slots import Slot
 
 
-def start(slot: Slot, request: DescribeUserScramCredentialsRequest) -> None:
+def start(slot: Slot, request: DescribeUserScramCredentialsRequest) -> Steps[None]:
     response = DescribeUserScramCredentialsResponse()
     if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -27,7 +28,10 @@ def start(slot: Slot, request: DescribeUserScramCredentialsRequest) -> None:
         times: dict[str, int] = {}
         for user in request.users or ():
             times[user.name] = times.get(user.name, 0) + 1
-        response.results = [_result(name, count) for name, count in times.items()]
+            yield 1
+        for name, count in times.items():
+            response.results.append(_result(name, count))
+            yield 1
     slot.connection.processor.requests.respond(slot, response)
 
 

@@ -20,8 +20,10 @@ from barnabas.wire.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.error_messages import error_message
@@ -58,16 +60,24 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
             ]
 
     def complete(self) -> None:
+        self.connection.processor.requests.steps.begin(self, self._respond())
+
+    def _respond(self) -> Steps[None]:
         for topic in self.response.topics:
             for partition in topic.partitions:
                 error = partition.error_code
                 partition.error_message = error_message(error) if error else None
+                yield 1
         self.connection.processor.requests.respond(self, self.response)
 
 
-def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> None:
+def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
     processor = slot.connection.processor
-    for topic in {topic.name: topic for topic in request.topics}.values():
+    by_name: dict[str, TopicRequest] = {}
+    for each in request.topics:
+        by_name[each.name] = each
+        yield 1
+    for topic in by_name.values():
         results: list[PartitionResponse] = []
         slot.response.topics.append(TopicResponse(topic.name, results))
         error = _topic_error(slot, topic.name)
@@ -81,6 +91,8 @@ def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> 
                 topic_id, leader = known
                 result.error_code = slot.LOST
                 slot.add(leader, TopicIdPartition(topic_id, partition), result)
+            yield 1
+        yield 1
     slot.ask(processor.config.read_wait_ms_max)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from barnabas.wire.primitives import Steps
 from services.gateway.core.slots import Slot
 
 _STATES: Final = frozenset(
@@ -26,8 +27,12 @@ _STATES: Final = frozenset(
 )
 
 
-def start(slot: Slot, request: ListTransactionsRequest) -> None:
+def start(slot: Slot, request: ListTransactionsRequest) -> Steps[None]:
     """Everybody may ask: what Kafka tells is only what a principal may describe."""
-    unknown = dict.fromkeys(name for name in request.state_filters if name not in _STATES)
+    unknown: dict[str, None] = {}
+    for name in request.state_filters:
+        if name not in _STATES:
+            unknown[name] = None
+        yield 1
     response = ListTransactionsResponse(unknown_state_filters=list(unknown))
     slot.connection.processor.requests.respond(slot, response)

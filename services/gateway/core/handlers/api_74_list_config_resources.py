@@ -17,6 +17,7 @@ from barnabas.wire.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from services.gateway.core.slots import Slot
@@ -24,18 +25,20 @@ from services.gateway.core.slots import Slot
 _LISTED: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
-def start(slot: Slot, request: ListConfigResourcesRequest) -> None:
+def start(slot: Slot, request: ListConfigResourcesRequest) -> Steps[None]:
     processor = slot.connection.processor
     response = ListConfigResourcesResponse()
     types = [CLIENT_METRICS] if slot.header.api_version == 0 else request.resource_types or list(_LISTED)
     if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
         response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif any(each not in _LISTED for each in types):
+    elif set(types).difference(_LISTED):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
     else:
         image = processor.image
         if TOPIC in types:
-            response.config_resources += [ConfigResource(name, TOPIC) for name in image.topics_by_name]
+            for name in list(image.topics_by_name):
+                response.config_resources.append(ConfigResource(name, TOPIC))
+                yield 1
         if BROKER in types:
             response.config_resources += [ConfigResource(str(node_id), BROKER) for node_id in image.brokers]
     processor.requests.respond(slot, response)

@@ -14,6 +14,8 @@ authorized operations are never told (−2147483648, "not asked for") until ACLs
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_LEADER, PartitionMetadata
 from barnabas.wire.errors import ErrorCode
@@ -24,36 +26,55 @@ from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from barnabas.wire.primitives import ZERO_UUID
+from barnabas.wire.primitives import ZERO_UUID, Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.slots import Slot
 from services.gateway.core.topic_names import INTERNAL_TOPICS, is_legal_topic_name
 
 
-def start(slot: Slot, request: DescribeTopicPartitionsRequest) -> None:
+def start(slot: Slot, request: DescribeTopicPartitionsRequest) -> Steps[None]:
     processor, context = slot.connection.processor, slot.connection.context
-    asked = {topic.name: None for topic in request.topics}
+    asked: dict[str, None] = {}
+    for topic in request.topics:
+        asked[topic.name] = None
+        yield 1
     cursor = request.cursor
+    response = DescribeTopicPartitionsResponse()
     if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
-        error = ErrorCode.INVALID_REQUEST
-        topics = [_without_partitions(topic.name, error) for topic in request.topics]
-        processor.requests.respond(slot, DescribeTopicPartitionsResponse(topics=topics))
+        for topic in request.topics:
+            response.topics.append(_without_partitions(topic.name, ErrorCode.INVALID_REQUEST))
+            yield 1
+        processor.requests.respond(slot, response)
         return
     first_topic = "" if cursor is None else cursor.topic_name
-    names = [name for name in sorted(asked or processor.image.topics_by_name) if name >= first_topic]
-    allowed = [name for name in names if authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name))]
+    wanted = list(asked or processor.image.topics_by_name)
+    heap: list[str] = []
+    denied: list[str] = []
+    for name in wanted:
+        if name >= first_topic:
+            is_allowed = authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name))
+            heappush(heap if is_allowed else denied, name)
+        yield 1
     limit = max(1, min(request.response_partition_limit, processor.config.request_partitions_max))
-    response = _page(processor.image, allowed, cursor, limit)
-    if asked:
-        denied = sorted(set(names).difference(allowed))
-        response.topics += [_without_partitions(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in denied]
+    yield from _fill_page(processor.image, heap, cursor, limit, response)
+    while asked and denied:
+        response.topics.append(_without_partitions(heappop(denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        yield 1
     processor.requests.respond(slot, response)
 
 
-def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: int) -> DescribeTopicPartitionsResponse:
-    response = DescribeTopicPartitionsResponse()
+def _fill_page(
+    image: ClusterImage,
+    names: list[str],
+    cursor: Cursor | None,
+    limit: int,
+    response: DescribeTopicPartitionsResponse,
+) -> Steps[None]:
+    """`names` is a heap."""
     partitions_left = limit
-    for name in names:
+    while names:
+        name = heappop(names)
+        yield 1
         if partitions_left == 0:
             response.next_cursor = Cursor(name, 0)
             break
@@ -66,7 +87,10 @@ def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: i
         known = list(image.partitions_by_topic_id[topic.topic_id].values())
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         end = min(len(known), first + partitions_left)
-        told = [_partition(image, partition) for partition in known[first:end]]
+        told: list[DescribeTopicPartitionsResponsePartition] = []
+        for partition in known[first:end]:
+            told.append(_partition(image, partition))
+            yield 1
         is_internal = name in INTERNAL_TOPICS
         response.topics.append(
             DescribeTopicPartitionsResponseTopic(ErrorCode.NONE, name, topic.topic_id, is_internal, told)
@@ -75,7 +99,6 @@ def _page(image: ClusterImage, names: list[str], cursor: Cursor | None, limit: i
             response.next_cursor = Cursor(name, end)
             break
         partitions_left -= len(told)
-    return response
 
 
 def _partition(image: ClusterImage, partition: PartitionMetadata) -> DescribeTopicPartitionsResponsePartition:

@@ -44,6 +44,9 @@ from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
+CALL_BYTES_PER_STEP_MAX: Final = 16 << 10
+"""A call takes as long as its body has elements, of which an offset commit has one in every 20 bytes: the step ends
+with the call that is over this. What gateways put into one call is bounded by them."""
 
 
 class Coordination:
@@ -102,10 +105,13 @@ class Coordination:
         if self._deleted_topics:
             groups.topics_deleted(self._deleted_topics)
             self._deleted_topics = {}
+        bytes_left = CALL_BYTES_PER_STEP_MAX
         for _ in range(CALLS_PER_STEP_MAX):
-            taken = self._inbox.take()
+            taken = self._inbox.take() if bytes_left > 0 else None
             if taken is None:
                 break
+            if isinstance(taken[1], GroupCall):
+                bytes_left -= len(taken[1].body)
             self._begin(*taken)
         self._end_step()
 

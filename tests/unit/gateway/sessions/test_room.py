@@ -74,7 +74,8 @@ def test_a_session_that_shrinks_makes_room() -> None:
     cache.create(10, 0)
     session = cache.sessions.resume(1, 1, by_id=False)
     assert not isinstance(session, ErrorCode)
-    session.update([], [ForgottenTopic("t", partitions=list(range(8)))])
+    for _ in session.update([], [ForgottenTopic("t", partitions=list(range(8)))]):
+        pass
     assert cache.sessions.advance(session, 1)
     assert cache.sessions.partitions == 2
     assert cache.create(8, 1) == 2
