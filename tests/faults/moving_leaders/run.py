@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tests.faults import evidence
 from tests.faults.cluster import UnhealthyError
-from tests.faults.moving_leaders.check import Verdict, check
+from tests.faults.moving_leaders.check import Kind, Verdict, check
 from tests.faults.moving_leaders.clusters import Cluster, bootstrap_of
 from tests.faults.moving_leaders.log import UnreadableError, read_log
 from tests.faults.moving_leaders.movers import SETTLE_SECONDS_MAX, Move, Moves, Say, mover_of, wait_until
@@ -21,6 +22,7 @@ WARM_UP_RECORDS: Final = 1000
 WARM_UP_SECONDS_MAX: Final = 180.0
 """A JVM that compiles its program starts slowly beside other work."""
 SAY_SECONDS: Final = 10.0
+COPIES_MAX: Final = 3
 
 
 @dataclass(slots=True, frozen=True)
@@ -98,19 +100,16 @@ def _move(cluster: Cluster, plan: Plan, topic: str, producers: Producers, moves:
 
 
 def _copies(verdict: Verdict, cluster: Cluster, topic: str) -> list[str]:
-    """The batches of what is wrong, on each replica: which producer wrote them, in which epoch and sequences. Records
-    of the same batches are one example."""
-    seen: set[tuple[str, ...]] = set()
+    """The batches of what is wrong, on each replica: which producer wrote them, in which epoch and sequences. Of each
+    kind a few examples, as the whole partition is read for each of them."""
     lines = []
+    shown: Counter[Kind] = Counter()
     for example in verdict.examples:
-        partition = f"{topic}-{example.place.partition}"
-        batches = tuple(
-            f"  {line}"
-            for each in cluster.log_directories()
-            for line in evidence.batch_lines(each, partition, example.place.offsets)
-            if example.place.offsets
-        )
-        if batches and batches not in seen:
-            seen.add(batches)
-            lines += [f"{example.kind}: {example.text}", *batches]
+        if not example.place.offsets or shown[example.kind] == COPIES_MAX:
+            continue
+        shown[example.kind] += 1
+        lines.append(f"{example.kind}: {example.text}")
+        for each in cluster.log_directories():
+            partition = f"{topic}-{example.place.partition}"
+            lines += [f"  {line}" for line in evidence.batch_lines(each, partition, example.place.offsets)]
     return lines
