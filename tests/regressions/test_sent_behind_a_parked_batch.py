@@ -179,3 +179,36 @@ def test_a_batch_whose_place_is_forgotten_is_a_success_without_an_offset() -> No
     assert codes(client) == [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
     client.produce(0, acks=-1, records=batch(20))
     assert sent(world, 1) == [batch(20)]
+
+
+def test_a_leader_that_leads_on_is_waited_for_under_its_present_epoch() -> None:
+    """A purgatory of the earlier release fences the older one at once, and the gateway asked without a pause."""
+    world = World(nodes=(1, 2), pods=("p-0",))
+    client = world.client()
+    client.produce(0, acks=-1, records=batch(5))
+    world.logstore.append_result()
+    world.update(topic(leaders=(1,), epoch=6))
+    fence(world)
+    world.logstore.state_answer(high_watermark=7, leader_epoch=6, earlier_epochs_led=1)
+    condition = world.pod.produces[-1].conditions[0]
+    assert (condition.leader_id, condition.leader_epoch) == (1, 6)
+    world.update(topic(leaders=(2,), epoch=7))
+    fence(world)
+    assert world.logstores[2].state_queries[0].leader_epoch == 5
+    world.logstores[2].state_answer(high_watermark=8, leader_epoch=7, holds_append=True)
+    assert codes(client) == [NONE]
+
+
+def test_a_stream_that_came_back_ends_the_wait_for_it() -> None:
+    """What waits for the parked batch is not given up for a stream that was down before."""
+    world, client = park()
+    world.logstores[2].down()
+    client.produce(0, acks=-1, records=batch(6))
+    world.pass_ms(4_000)
+    world.logstores[2].up()
+    world.pass_ms(2_000)
+    assert codes(client) == []
+    fence(world)
+    world.logstores[2].state_answer(high_watermark=8, leader_epoch=6, holds_append=True)
+    assert codes(client) == [NONE]
+    assert sent(world, 2) == [batch(6)]

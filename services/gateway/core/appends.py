@@ -75,7 +75,7 @@ class AppendRouter:
     def _attempt(self, order: PartitionAppends, append: PendingAppend, *, in_turn: bool) -> _Attempt:
         """Send the append if it may go now. `in_turn`: its order was the first in its logstore's line."""
         produce = append.produce
-        if produce is not None and order.fences and order.holds_back(append, produce, self._processor.now_ms):
+        if produce is not None and order.fences and order.holds_back(append, produce.position):
             return self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         metadata = self._image.partition(append.topic_id, append.partition)
         if metadata is None:
@@ -92,6 +92,8 @@ class AppendRouter:
                 processor = self._processor
                 processor.deadlines.add(order, processor.now_ms + processor.config.route_wait_ms_max)
             return _Attempt.BLOCKED
+        if order.deadline_bucket >= 0:
+            self._processor.deadlines.remove(order)
         if not order.may_send_under(leader_id, metadata.leader_epoch):
             return _Attempt.BLOCKED
         order.logstore = logstore

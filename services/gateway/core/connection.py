@@ -17,7 +17,7 @@ from services.gateway.core.authorization import RequestContext
 from services.gateway.core.slots import Slot
 
 if TYPE_CHECKING:
-    from services.gateway.core.partition_appends import PartitionAppends, PartitionKey
+    from services.gateway.core.partition_appends import Fence, PartitionAppends, PartitionKey
     from services.gateway.core.processor import Processor
 
 QUEUED_FRAME_BYTES = 256
@@ -33,6 +33,7 @@ class Connection:
         "connection_id",
         "context",
         "deadline_bucket",
+        "fences",
         "frame_since_ms",
         "is_closed",
         "is_paused",
@@ -41,6 +42,7 @@ class Connection:
         "outgoing",
         "outgoing_bytes",
         "processor",
+        "produce_answered_ms",
         "produce_requests",
         "queued_bytes",
         "queued_frames",
@@ -79,6 +81,10 @@ class Connection:
         self.append_orders: dict[PartitionKey, PartitionAppends] = {}
         self.produce_requests = 0
         """All that have come."""
+        self.produce_answered_ms = now_ms
+        """When the last one was answered."""
+        self.fences: deque[tuple[Fence, PartitionAppends]] = deque()
+        """Of all its partitions, in the order in which they were raised, and some that others have replaced."""
         self.waiting_appends = 0
         """Appends that have no credit or no route, and requests that are being converted: as long as there are any, no
         request starts.
@@ -118,6 +124,11 @@ class Connection:
             # A client that pipelines fetches must not take the last memory from those that wait for each answer.
             return not self.processor.fetch_memory.is_scarce()
         return self.run_api_key == ApiKey.PRODUCE
+
+    @property
+    def produce_answers(self) -> int:
+        """How many produce requests have been answered; a run of them has no other requests in it."""
+        return self.produce_requests - len(self.slots)
 
     def wants_pause(self) -> bool:
         """Whether more of its bytes would only pile up here."""

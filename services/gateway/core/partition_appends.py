@@ -21,7 +21,7 @@ of that producer with NOT_LEADER_OR_FOLLOWER, and they are not written: they cou
 replicas again, and skip a sequence. Producers have IN_FLIGHT_MAX requests in flight at most on a connection (Java,
 librdkafka and franz-go hold idempotent producers to that), so that a request which comes as many behind the failed one
 was sent in knowledge of its answer. The fence ends with that request, with the failed batch, with another producer
-epoch, or HELD_BACK_MS after the answer.
+epoch, or HELD_BACK_MS after the answer; requests from before that stay behind it.
 """
 
 from __future__ import annotations
@@ -120,27 +120,40 @@ class _Sequence(NamedTuple):
         return self[:2] == other[:2] and 0 < distance < _SEQUENCES // 2
 
 
-class _Fence:
-    """The first batch of a producer that has to come again."""
+class Fence:
+    """The first batch of a producer that has to come again. It holds nothing of the request that failed."""
 
-    __slots__ = ("produce", "sequence", "until_ms")
+    __slots__ = ("end_position", "position", "sequence", "until_ms")
 
-    def __init__(self, sequence: _Sequence, produce: PendingProduce) -> None:
+    def __init__(self, sequence: _Sequence, position: int) -> None:
         self.sequence = sequence
-        self.produce = produce
-        """The request whose answer says so."""
+        self.position = position
+        """Of the request that failed, among the produce requests of its connection; likewise all other positions."""
+        self.end_position = -1
+        """Of the request that the producer sent in knowledge of the failure, once that is known."""
         self.until_ms = -1
-        """Set when that answer was seen to be complete."""
+        """Set when the answer of the request that failed was seen to have left."""
 
-    def holds(self, sequence: _Sequence, position: int, now_ms: int) -> bool:
-        """`position`: that of the request which brings `sequence` among the produce requests of its connection."""
-        if not sequence.is_behind(self.sequence):
+    def holds(self, sequence: _Sequence, position: int, connection: Connection) -> bool:
+        """Whether the request at `position` was sent without knowledge of the failure, and brings a later batch."""
+        if 0 <= self.end_position <= position:
             return False
-        if self.produce.kind is None:
+        if not sequence.is_behind(self.sequence):
+            if position > self.position:
+                self.end_position = position
+            return False
+        if self.position > connection.produce_answers:
             return True
         if self.until_ms < 0:
-            self.until_ms = now_ms + HELD_BACK_MS
-        return position - self.produce.position < IN_FLIGHT_MAX and now_ms < self.until_ms
+            self.until_ms = connection.produce_answered_ms + HELD_BACK_MS
+        if connection.processor.now_ms >= self.until_ms:
+            self.end_position = position
+            return False
+        return position - self.position < IN_FLIGHT_MAX
+
+    def is_over(self, connection: Connection) -> bool:
+        """Whether every request that it could hold back has been answered."""
+        return self.position + IN_FLIGHT_MAX - 1 <= connection.produce_answers
 
 
 class PartitionAppends:
@@ -174,7 +187,7 @@ class PartitionAppends:
         """The one for whose credit the first of `waiting` waits."""
         self.line: Logstore | None = None
         """The one in whose `waiting_orders` this is."""
-        self.fences: dict[int, _Fence] | None = None
+        self.fences: dict[int, Fence] | None = None
         """By producer id."""
         self.deadline_bucket = -1
         """Set while the leader's stream is down."""
@@ -208,33 +221,45 @@ class PartitionAppends:
 
     # --- fences ---
 
-    def raise_fence(self, append: PendingAppend, produce: PendingProduce) -> None:
-        """`append` is answered with one of LOSSES."""
+    def raise_fence(self, append: PendingAppend, position: int) -> None:
+        """`append`, of the request at `position`, is answered with one of LOSSES."""
+        self._forget_fences()
         sequence = _sequence_of(append.records)
         if sequence is None:
             return
         if self.fences is None:
             self.fences = {}
         fence = self.fences.get(sequence.producer_id)
-        if fence is None or not sequence.is_behind(fence.sequence):
-            if fence is None and len(self.fences) == FENCES_MAX:
-                del self.fences[next(iter(self.fences))]
-            self.fences[sequence.producer_id] = _Fence(sequence, produce)
+        if fence is not None and fence.holds(sequence, position, self.connection):
+            return
+        if fence is None and len(self.fences) == FENCES_MAX:
+            del self.fences[next(iter(self.fences))]
+        self.fences[sequence.producer_id] = fence = Fence(sequence, position)
+        self.connection.fences.append((fence, self))
 
-    def holds_back(self, append: PendingAppend, produce: PendingProduce, now_ms: int) -> bool:
-        """Whether `append` was sent behind a batch that has to come again, and may not be written."""
+    def holds_back(self, append: PendingAppend, position: int) -> bool:
+        """Whether `append`, of the request at `position`, was sent behind a batch that has to come again, and may not
+        be written.
+        """
+        self._forget_fences()
         if not self.fences:
             return False
         sequence = _sequence_of(append.records)
         if sequence is None:
             return False
         fence = self.fences.get(sequence.producer_id)
-        if fence is None:
-            return False
-        if fence.holds(sequence, produce.position, now_ms):
-            return True
-        del self.fences[sequence.producer_id]
-        return False
+        return fence is not None and fence.holds(sequence, position, self.connection)
+
+    def _forget_fences(self) -> None:
+        """Those of the connection that are over, of any partition."""
+        connection = self.connection
+        fences = connection.fences
+        while fences and fences[0][0].is_over(connection):
+            fence, order = fences.popleft()
+            if order.fences is not None and order.fences.get(fence.sequence.producer_id) is fence:
+                del order.fences[fence.sequence.producer_id]
+                if order is not self and order.is_idle() and connection.append_orders.get(order.key) is order:
+                    del connection.append_orders[order.key]
 
 
 def _sequence_of(records: Buffer) -> _Sequence | None:

@@ -122,7 +122,7 @@ class PendingProduce(Slot):
 
     def _is_fenced(self, append: PendingAppend) -> bool:
         order = append.order
-        return order is not None and order.holds_back(append, self, self.connection.processor.now_ms)
+        return order is not None and order.holds_back(append, self.position)
 
     def refuse(self, append: PendingAppend, error: ErrorCode, message: str) -> None:
         """It goes to no leader."""
@@ -132,7 +132,7 @@ class PendingProduce(Slot):
     def _fail(self, append: PendingAppend, error_code: int, message: str | None = None) -> None:
         self.has_failed = True
         if error_code in LOSSES and append.order is not None:
-            append.order.raise_fence(append, self)
+            append.order.raise_fence(append, self.position)
         if append.is_parked:
             self._unpark(append)
         response = append.response
@@ -270,7 +270,12 @@ class PendingProduce(Slot):
             self._miss_leader(is_lost=True)
         elif is_appender and state.leader_epoch == append.leader_epoch and not state.online:
             self._fail(append, ErrorCode.KAFKA_STORAGE_ERROR)
-        elif (is_appender and state.leads_since(append.leader_epoch)) or self._follow(append, node_id, answer):
+        else:
+            if is_appender and state.leads_since(append.leader_epoch):
+                # Under its present epoch from now on: purgatory may know only of that.
+                append.leader_epoch = state.leader_epoch
+            elif not self._follow(append, node_id, answer):
+                return
             if state.high_watermark < append.required_offset:
                 return
             if state.in_sync_replicas_at_minimum:
@@ -343,6 +348,9 @@ class PendingProduce(Slot):
 
     def _respond(self) -> None:
         processor = self.connection.processor
+        # The answer may stand in line, and its frame counts no longer: let go of the records.
+        self.appends = ()
+        self.connection.produce_answered_ms = processor.now_ms
         if self.acks != ACKS_NONE:
             processor.requests.respond(self, self.response, may_have_failed=self.has_failed)
         elif self.has_failed:
