@@ -153,6 +153,25 @@ def test_what_was_sent_in_knowledge_of_the_failure_is_not_held_back() -> None:
     assert sent(world, 2) == [batch(9)]
 
 
+def test_what_a_fence_has_refused_has_to_come_again_too() -> None:
+    """Found by the simulation's librdkafka: 38 was refused by a fence, and 39, the fifth request behind the failed one,
+    went to the leader without it.
+    """
+    world = World(topic(leaders=(1, 2)), nodes=(1, 2))
+    client = world.client()
+    client.produce(0, records=batch(34))
+    world.logstores[1].down()
+    world.update(topic(leaders=(2, 2), epoch=6))
+    for _ in range(3):
+        client.produce(1, acks=0)
+    client.produce(0, records=batch(38))
+    client.produce(0, records=batch(39))
+    world.logstores[2].appends.clear()
+    client.produce(0, records=batch(38))
+    client.produce(0, records=batch(39))
+    assert sent(world, 2) == [batch(38), batch(39)]
+
+
 @pytest.mark.parametrize("wait_ms", [HELD_BACK_MS - 1, HELD_BACK_MS])
 def test_two_producers_on_one_connection_are_fenced_apart(wait_ms: int) -> None:
     world = World(nodes=(1, 2))

@@ -21,7 +21,8 @@ of that producer with NOT_LEADER_OR_FOLLOWER, and they are not written: they cou
 replicas again, and skip a sequence. Producers have IN_FLIGHT_MAX requests in flight at most on a connection (Java,
 librdkafka and franz-go hold idempotent producers to that), so that a request which comes as many behind the failed one
 was sent in knowledge of its answer. The fence ends with that request, with the failed batch, with another producer
-epoch, or HELD_BACK_MS after the answer; requests from before that stay behind it.
+epoch, or HELD_BACK_MS after the answer; requests from before that stay behind it. What a fence refuses has to come
+again as well, and raises a fence of its own: the request behind it may be the one that ends the first fence.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ PartitionKey: TypeAlias = tuple[bytes, int]
 UNSENT = 0
 IN_FLIGHT_MAX: Final = 5
 HELD_BACK_MS: Final = 5_000
-FENCES_MAX: Final = 8
+PRODUCERS_FENCED_MAX: Final = 8
 """Producers of one connection and partition; a client has one."""
 LOSSES: Final = frozenset(
     {
@@ -187,8 +188,8 @@ class PartitionAppends:
         """The one for whose credit the first of `waiting` waits."""
         self.line: Logstore | None = None
         """The one in whose `waiting_orders` this is."""
-        self.fences: dict[int, Fence] | None = None
-        """By producer id."""
+        self.fences: dict[int, list[Fence]] | None = None
+        """By producer id, in the order in which they were raised."""
         self.deadline_bucket = -1
         """Set while the leader's stream is down."""
 
@@ -229,12 +230,13 @@ class PartitionAppends:
             return
         if self.fences is None:
             self.fences = {}
-        fence = self.fences.get(sequence.producer_id)
-        if fence is not None and fence.holds(sequence, position, self.connection):
-            return
-        if fence is None and len(self.fences) == FENCES_MAX:
-            del self.fences[next(iter(self.fences))]
-        self.fences[sequence.producer_id] = fence = Fence(sequence, position)
+        fences = self.fences.get(sequence.producer_id)
+        if fences is None:
+            if len(self.fences) == PRODUCERS_FENCED_MAX:
+                del self.fences[next(iter(self.fences))]
+            fences = self.fences[sequence.producer_id] = []
+        fence = Fence(sequence, position)
+        fences.append(fence)
         self.connection.fences.append((fence, self))
 
     def holds_back(self, append: PendingAppend, position: int) -> bool:
@@ -247,8 +249,12 @@ class PartitionAppends:
         sequence = _sequence_of(append.records)
         if sequence is None:
             return False
-        fence = self.fences.get(sequence.producer_id)
-        return fence is not None and fence.holds(sequence, position, self.connection)
+        fences = self.fences.get(sequence.producer_id, ())
+        is_held_back = False
+        for fence in fences:
+            # Each has to see the sequence: it may end by it.
+            is_held_back |= fence.holds(sequence, position, self.connection)
+        return is_held_back
 
     def _forget_fences(self) -> None:
         """Those of the connection that are over, of any partition."""
@@ -256,7 +262,11 @@ class PartitionAppends:
         fences = connection.fences
         while fences and fences[0][0].is_over(connection):
             fence, order = fences.popleft()
-            if order.fences is not None and order.fences.get(fence.sequence.producer_id) is fence:
+            of_producer = order.fences.get(fence.sequence.producer_id) if order.fences is not None else None
+            if order.fences is None or not of_producer or of_producer[0] is not fence:
+                continue
+            del of_producer[0]
+            if not of_producer:
                 del order.fences[fence.sequence.producer_id]
                 if order is not self and order.is_idle() and connection.append_orders.get(order.key) is order:
                     del connection.append_orders[order.key]
