@@ -57,7 +57,7 @@ def main() -> None:
     keep_large_buffers()
     # Requests leave few cycles behind; what is loaded now lives as long as the process.
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
+    gc.set_threshold(10_000, 20, 1_000)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serve())
 
