@@ -13,10 +13,12 @@ from random import Random
 
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
+from tests.sim.clients.producers.calls import ProducerConfig
+from tests.sim.clients.producers.process import Habits, Kind
 from tests.sim.faults import Fault
-from tests.sim.groups.shape import random_groups, random_quiet_groups
+from tests.sim.groups.shape import GroupsShape, random_groups, random_quiet_groups
 from tests.sim.scheduler import MS, SECOND
-from tests.sim.topology import Shape, TopicShape, random_administration_us, random_replica_lag_ms, random_topics
+from tests.sim.topology import MIN_ISR, Shape, TopicShape, random_administration_us, random_replica_lag_ms, random_topics
 
 ENCODED_SHARE = 0.1
 
@@ -25,6 +27,7 @@ class Profile(Enum):
     BUSY = "busy"
     SPARSE = "sparse"
     LONG = "long"
+    MOVING = "moving"
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class AtMost:
         shape.purgatories = min(shape.purgatories, self.purgatories)
         shape.controllers = min(shape.controllers, self.controllers)
         shape.producers = shape.producers[: self.producers]
+        shape.real_producers = shape.real_producers[: self.producers]
         shape.consumers = shape.consumers[: self.consumers]
         shape.groups.groups = shape.groups.groups[: self.groups]
         for group in shape.groups.groups:
@@ -77,6 +81,8 @@ def random_shape(random: Random, profile: Profile = Profile.BUSY) -> Shape:
             return _sparse(random)
         case Profile.LONG:
             return _long(random)
+        case Profile.MOVING:
+            return _moving(random)
 
 
 def random_seconds(random: Random, profile: Profile) -> int:
@@ -195,4 +201,36 @@ def _long(random: Random) -> Shape:
         expendable=["payments"],
         administration_us=random.choice((0, 5, 10, 20)) * SECOND,
         groups=random_quiet_groups(random),
+    )
+
+
+def _moving(random: Random) -> Shape:
+    """Leaders move all the time, and nothing else goes wrong in it but what `random_faults` has."""
+    return Shape(
+        logstores=3,
+        gateways=random.randint(1, 2),
+        purgatories=random.randint(1, 2),
+        controllers=1,
+        topics={"orders": TopicShape(random.choice((3, 6, 12)), 3, {MIN_ISR: "2"})},
+        real_producers=[_habits(random) for _ in range(random.randint(1, 3))],
+        consumers=[Taste(version=13, max_wait_ms=100, min_bytes=1, isolation_level=0, uses_sessions=True)],
+        encode=random.random() < ENCODED_SHARE,
+        moving_us=random.choice((300, 600, 600, 1_200)) * MS,
+        groups=GroupsShape(),
+    )
+
+
+def _habits(random: Random) -> Habits:
+    kind = random.choice(list(Kind))
+    return Habits(
+        kind,
+        ProducerConfig(
+            batch_records_max=random.choice((1, 3, 10)),
+            linger_ms=random.choice((0, 1, 5)),
+            retry_backoff_ms=random.choice((20, 100)),
+            request_timeout_ms=12_000,
+        ),
+        version=random.choice((9, 10, 13) if kind is Kind.JAVA else (7, 9, 10)),
+        interval_us=random.choice((3, 10, 30)) * MS,
+        burst_max=random.choice((1, 4, 12)),
     )

@@ -7,6 +7,7 @@ from random import Random
 
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
+from tests.sim.clients.producers.process import Habits
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR, OFFSETS_TOPIC, GroupsShape
 
 REPLICA_LAG_MS_MAX = 30_000
@@ -40,6 +41,8 @@ class Shape:
     controllers: int = 2
     topics: dict[str, TopicShape] = field(default_factory=lambda: {"orders": TopicShape(2), "payments": TopicShape()})
     producers: list[Behaviour] = field(default_factory=list)
+    real_producers: list[Habits] = field(default_factory=list)
+    """That act as the clients that people use."""
     consumers: list[Taste] = field(default_factory=list)
     encode: bool = False
     replica_lag_ms_max: int = REPLICA_LAG_MS_MAX
@@ -47,6 +50,8 @@ class Shape:
     """Topics that an administrator may delete, or have led unclean."""
     administration_us: int = 0
     """How long an administrator rests between two requests; 0: there is none."""
+    moving_us: int = 0
+    """How often all leaders move; 0: never."""
     groups: GroupsShape = field(default_factory=GroupsShape)
 
     @property
@@ -64,9 +69,12 @@ class Shape:
         topics = "; ".join(f"{topic} {shape}" for topic, shape in self.topics.items())
         return (
             f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
-            f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
+            f"{self.controllers} controllers, {len(self.producers)} producers, "
+            f"{', '.join(each.kind.value for each in self.real_producers) or 'none that acts as a real one'}, "
+            f"{len(self.consumers)} consumers, "
             f"{self.groups}, {topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
             f"{f'administered every {self.administration_us / 1000:g} ms, ' if self.administration_us else ''}"
+            f"{f'leaders move every {self.moving_us / 1000:g} ms, ' if self.moving_us else ''}"
             f"{'encoded' if self.encode else 'by reference'}"
         )
 
