@@ -35,6 +35,7 @@ class Deliveries:
         self._known: dict[bytes, None] = {}
 
     def sending(self, producer: ProducerProcess, partition: TopicPartition, value: bytes) -> None:
+        self._check_waits(producer.scheduler.now_us)
         self.history.sending(*partition, value)
         self._known[value] = None
         self._sent_us[value] = producer.scheduler.now_us
@@ -44,9 +45,8 @@ class Deliveries:
             self.gaps += 1
 
     def reported(self, producer: ProducerProcess, report: Report) -> None:
-        sent_us = self._sent_us.pop(report.value)
+        self._sent_us.pop(report.value)
         if not report.error:
-            self._check_wait(producer, report.value, sent_us)
             self.history.acknowledged(*report.partition, report.offset, report.value, -1)
             return
         if not self.is_disturbed():
@@ -57,10 +57,13 @@ class Deliveries:
         self.expired += 1
         self.history.counts.unknown += 1
 
-    def _check_wait(self, producer: ProducerProcess, value: bytes, sent_us: int) -> None:
-        waited_ms = (producer.scheduler.now_us - sent_us) // MS
-        if waited_ms > UNANSWERED_MS_MAX and not self.is_disturbed():
-            raise InvariantViolation(f"liveness: {producer.name} waited {waited_ms} ms for the answer to {value!r}")
+    def _check_waits(self, now_us: int) -> None:
+        """Of the record that was sent first; every partition has a live leader."""
+        for value, sent_us in self._sent_us.items():
+            if now_us - sent_us > UNANSWERED_MS_MAX * MS and not self.is_disturbed():
+                waited_ms = (now_us - sent_us) // MS
+                raise InvariantViolation(f"liveness: {value!r} has waited {waited_ms} ms, and leaders live")
+            return
 
 
 def _name(partition: TopicPartition) -> str:

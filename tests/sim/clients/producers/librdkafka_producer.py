@@ -162,7 +162,7 @@ class LibrdkafkaProducer:
         for partition in broker.partitions:
             expired = partition.take_expired(now_ms)
             if expired:
-                self._report(partition, expired, MSG_TIMED_OUT, NO_OFFSET)
+                self._report(partition, expired, MSG_TIMED_OUT, None)
                 if self._producer != NO_PRODUCER:
                     self._bump_when_drained()
 
@@ -238,7 +238,7 @@ class LibrdkafkaProducer:
         if error_code == ErrorCode.NONE:
             self._succeed(request, base_offset)
         else:
-            self._fail(request, error_code, now_ms)
+            self._fail(request, error_code, base_offset, now_ms)
         self._check_drained()
 
     def _succeed(self, request: Request, base_offset: int) -> None:
@@ -246,7 +246,7 @@ class LibrdkafkaProducer:
         partition = request.partition
         first_id, last_id = request.messages[0].message_id, request.messages[-1].message_id
         if partition.acked_message_id < first_id - 1:
-            self._report(partition, partition.take_acked(last_id), "", NO_OFFSET)
+            self._report(partition, partition.take_acked(last_id), "", None)
         elif request.base_sequence not in (partition.next_ack_sequence,) and (
             request.base_sequence == partition.next_error_sequence
         ):
@@ -259,16 +259,17 @@ class LibrdkafkaProducer:
         partition.acked_message_id = max(partition.acked_message_id, last_id)
         self._report(partition, request.messages, "", base_offset)
 
-    def _fail(self, request: Request, error_code: int, now_ms: int) -> None:
+    def _fail(self, request: Request, error_code: int, base_offset: int, now_ms: int) -> None:
         """`rd_kafka_handle_Produce_error`."""
         partition = request.partition
         request.messages[0].last_message_id = request.messages[-1].message_id
         actions, increment, error = actions_for(error_code), 1, name_of(error_code)
         match error_code:
             case ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                # Success, though the offset that is told counts on from the -1 of the answer.
+                # Success. The offsets that are told count on from that of the answer, which is -1: only the first of
+                # them is what stands for none.
                 partition.next_ack_sequence = partition.next_error_sequence = request.next_sequence
-                self._report(partition, request.messages, "", NO_OFFSET)
+                self._report(partition, request.messages, "", base_offset)
                 return
             case ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 if request.base_sequence > partition.next_ack_sequence:
@@ -290,7 +291,7 @@ class LibrdkafkaProducer:
             self._retry(request, error_code, actions, increment, now_ms)
             return
         self._bump_when_drained()
-        self._report(partition, request.messages, error, NO_OFFSET)
+        self._report(partition, request.messages, error, None)
 
     def _retry(self, request: Request, error_code: int, actions: Actions, increment: int, now_ms: int) -> None:
         partition, status = request.partition, actions.status
@@ -327,10 +328,10 @@ class LibrdkafkaProducer:
     def _purge(self) -> None:
         for partition in self._partitions.values():
             messages, partition.queue = partition.queue, []
-            self._report(partition, messages, PURGE_QUEUE, NO_OFFSET)
+            self._report(partition, messages, PURGE_QUEUE, None)
 
-    def _report(self, partition: Partition, messages: Iterable[Message], error: str, base_offset: int) -> None:
+    def _report(self, partition: Partition, messages: Iterable[Message], error: str, base_offset: int | None) -> None:
         for index, message in enumerate(messages):
-            offset = NO_OFFSET if base_offset == NO_OFFSET else base_offset + index
+            offset = NO_OFFSET if base_offset is None else base_offset + index
             self.reports.append(Report(partition.key, message.value, error, offset))
             self._reported += 1
