@@ -18,7 +18,14 @@ from tests.sim.clients.producers.process import Habits, Kind
 from tests.sim.faults import Fault
 from tests.sim.groups.shape import GroupsShape, random_groups, random_quiet_groups
 from tests.sim.scheduler import MS, SECOND
-from tests.sim.topology import MIN_ISR, Shape, TopicShape, random_administration_us, random_replica_lag_ms, random_topics
+from tests.sim.topology import (
+    MIN_ISR,
+    Shape,
+    TopicShape,
+    random_administration_us,
+    random_replica_lag_ms,
+    random_topics,
+)
 
 ENCODED_SHARE = 0.1
 

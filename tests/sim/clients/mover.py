@@ -50,7 +50,9 @@ class Mover(Client):
 
     def work(self) -> None:
         if self._interval_us and not self.is_stopping:
-            self.meanwhile(self._interval_us // 2 + self.scheduler.below(self._interval_us), "moves leaders", self._look)
+            self.meanwhile(
+                self._interval_us // 2 + self.scheduler.below(self._interval_us), "moves leaders", self._look
+            )
 
     def _look(self) -> None:
         if self.is_stopping:

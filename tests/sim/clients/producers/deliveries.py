@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.wire.errors import ErrorCode
-from tests.sim.clients.producers.calls import NO_OFFSET, Answer, Report, SentBatch, TopicPartition
+from tests.sim.clients.producers.calls import Answer, Report, SentBatch, TopicPartition
 from tests.sim.history import History
 from tests.sim.scheduler import MS, InvariantViolation
 

@@ -78,9 +78,7 @@ class Ready:
 
 
 class RecordAccumulator:
-    def __init__(
-        self, config: ProducerConfig, transactions: TransactionManager, chance: Callable[[], float]
-    ) -> None:
+    def __init__(self, config: ProducerConfig, transactions: TransactionManager, chance: Callable[[], float]) -> None:
         """`chance` returns a number from 0 to 1, for the jitter of backoffs."""
         self._config = config
         self._transactions = transactions
@@ -169,9 +167,7 @@ class RecordAccumulator:
             (entry.in_flight and entry.producer != transactions.producer) or first.partition in transactions.unresolved
         ):
             return True
-        return bool(
-            entry.in_flight and first.has_sequence and first.base_sequence != entry.in_flight[0].base_sequence
-        )
+        return bool(entry.in_flight and first.has_sequence and first.base_sequence != entry.in_flight[0].base_sequence)
 
     # --- what comes back, and what has waited too long ---------------------------------------------------------------
 

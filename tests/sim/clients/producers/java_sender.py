@@ -123,7 +123,7 @@ class JavaProducer:
         elif error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self._succeed(batch, NO_OFFSET)
         else:
-            self._fail(batch, ErrorCode(error_code).name, error_code, adjust_sequences=True)
+            self._fail(batch, _exception(error_code), error_code, adjust_sequences=True)
         self._needs_metadata = self._needs_metadata or error_code in _INVALID_METADATA
 
     def _succeed(self, batch: Batch, base_offset: int) -> None:
@@ -198,6 +198,11 @@ class JavaProducer:
             self._fail(batch, _TIMEOUT, ErrorCode.REQUEST_TIMED_OUT, adjust_sequences=False)
             if batch.attempts > 0:
                 self._transactions.mark_unresolved(batch)
+
+
+def _exception(error_code: int) -> str:
+    """Its class, as Kafka names it."""
+    return "".join(word.capitalize() for word in ErrorCode(error_code).name.split("_")) + "Exception"
 
 
 def _sent(batch: Batch) -> SentBatch:

@@ -146,9 +146,7 @@ class Partition:
     def take_expired(self, now_ms: int) -> list[Message]:
         """What has waited too long, up to the first that has not."""
         count = 0
-        while (
-            count < len(self.queue) and now_ms - self.queue[count].created_ms >= self.config.delivery_timeout_ms
-        ):
+        while count < len(self.queue) and now_ms - self.queue[count].created_ms >= self.config.delivery_timeout_ms:
             count += 1
         expired = self.queue[:count]
         del self.queue[:count]

@@ -142,6 +142,8 @@ class LibrdkafkaProducer:
     def step(self, now_ms: int) -> Step:
         step = Step()
         wakes: list[int] = []
+        if self._fatal:
+            self._purge()
         for broker in list(self._brokers.values()):
             if broker.is_up:
                 self._scan(broker, now_ms)
@@ -247,9 +249,7 @@ class LibrdkafkaProducer:
         first_id, last_id = request.messages[0].message_id, request.messages[-1].message_id
         if partition.acked_message_id < first_id - 1:
             self._report(partition, partition.take_acked(last_id), "", None)
-        elif request.base_sequence not in (partition.next_ack_sequence,) and (
-            request.base_sequence == partition.next_error_sequence
-        ):
+        elif partition.next_ack_sequence != request.base_sequence == partition.next_error_sequence:
             self._give_up("_INCONSISTENT")
             partition.next_error_sequence = request.next_sequence
         if not self._fatal:
@@ -306,8 +306,6 @@ class LibrdkafkaProducer:
         partition.waits_for_drain = True
         jitter = 1 + _JITTER * (2 * self._chance() - 1)
         partition.retry(request.messages, increment, status, now_ms, jitter)
-        if self._fatal:
-            self._purge()
 
     # --- epochs, and the end of everything ---------------------------------------------------------------------------
 
@@ -323,7 +321,6 @@ class LibrdkafkaProducer:
 
     def _give_up(self, error: str) -> None:
         self._fatal = self._fatal or error
-        self._purge()
 
     def _purge(self) -> None:
         for partition in self._partitions.values():

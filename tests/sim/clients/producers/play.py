@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from tests.sim.clients.producers.calls import (
     IdempotentProducer,
     ProduceCall,
@@ -11,7 +9,8 @@ from tests.sim.clients.producers.calls import (
     ProducerIdAndEpoch,
     Step,
 )
-from tests.sim.clients.producers.scripted_broker import TOPIC, RecordedRound, Reply, Script, ScriptedBroker
+from tests.sim.clients.producers.recordings import Recording
+from tests.sim.clients.producers.scripted_broker import TOPIC, Reply, Script, ScriptedBroker
 
 RECORDS_PER_BATCH = 3
 LINGER_MS = 1
@@ -35,14 +34,6 @@ def config_of(script: Script) -> ProducerConfig:
         retry_backoff_ms=RETRY_BACKOFF_MS,
         retry_backoff_max_ms=RETRY_BACKOFF_MS,
     )
-
-
-@dataclass(slots=True)
-class Recording:
-    """`reports`: by partition, in order: the value, then the offset ("-1": unknown) or the error's name."""
-
-    rounds: list[RecordedRound] = field(default_factory=list)
-    reports: dict[str, list[str]] = field(default_factory=dict)
 
 
 class _Play:

@@ -12,7 +12,6 @@ from enum import Enum
 from typing import Final
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -32,7 +31,6 @@ from tests.sim.clients.producers.calls import (
     ProduceCall,
     ProducerConfig,
     ProducerIdAndEpoch,
-    Step,
     TopicPartition,
 )
 from tests.sim.clients.producers.deliveries import Deliveries
@@ -181,7 +179,9 @@ class ProducerProcess(Process):
         may_ms = self._may_connect_ms.get(node_id, 0)
         if self.now_ms < may_ms:
             return [may_ms]
-        address = self.scheduler.random.choice(self._gateways) if node_id == _ANY_BROKER else self._addresses.get(node_id)
+        address = (
+            self.scheduler.random.choice(self._gateways) if node_id == _ANY_BROKER else self._addresses.get(node_id)
+        )
         if address is None:
             self._wants_metadata = True
             return []

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
@@ -50,12 +49,11 @@ from tests.sim.clients.producers.play import (
     QUIET_MS,
     RECORDS_PER_BATCH,
     RETRY_BACKOFF_MS,
-    Recording,
 )
+from tests.sim.clients.producers.recordings import Recording, read_recordings, write_recordings
 from tests.sim.clients.producers.scripted_broker import NODE_IDS, TOPIC, Reply, Script, ScriptedBroker
 from tests.sim.clients.producers.scripts import SCRIPTS
 
-RECORDINGS = Path(__file__).parents[1] / "recordings"
 HOST = "127.0.0.1"
 VALUE_BYTES = 300
 BATCH_BYTES = 1_000
@@ -297,26 +295,21 @@ async def record(client: str, script: Script) -> Recording:
     return recording
 
 
-def file_of(client: str) -> Path:
-    return RECORDINGS / f"{client}.json"
-
-
 async def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.clients.producers.record", description=__doc__)
     parser.add_argument("--client", choices=list(COMMANDS), help="only this one")
-    parser.add_argument("--script", help="only this one, told and not saved")
+    parser.add_argument("--script", help="only this one; the others stay as they are")
     arguments = parser.parse_args()
     for client in [arguments.client] if arguments.client else list(COMMANDS):
+        before = read_recordings(client) if arguments.script else {}
         recordings = {}
         for script in SCRIPTS:
             if arguments.script in (None, script.name):
-                recordings[script.name] = asdict(await record(client, script))
-                print(f"{client}: {script.name}: {len(recordings[script.name]['rounds'])} rounds", flush=True)
-        if arguments.script:
-            print(json.dumps(recordings, indent=1))
-        else:
-            RECORDINGS.mkdir(exist_ok=True)
-            file_of(client).write_text(json.dumps(recordings, indent=1) + "\n")
+                recordings[script.name] = await record(client, script)
+                print(f"{client}: {script.name}: {len(recordings[script.name].rounds)} rounds", flush=True)
+            else:
+                recordings[script.name] = before[script.name]
+        write_recordings(client, recordings)
 
 
 if __name__ == "__main__":

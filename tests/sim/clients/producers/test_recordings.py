@@ -1,14 +1,13 @@
 """The simulated producers do what the real ones were recorded to do.
 
-For each script, round by round and broker by broker: the same batches, with the same epoch, first sequence and values,
-in the same order of each partition, in requests with the same partitions; and the same delivery reports in the same
-order of each partition. Not compared is in which order requests of different partitions leave, which depends on the
-threads of librdkafka and on the order of a hash table of Java.
+Compared for every script, round by round and broker by broker: the Produce requests with their batches (partition,
+epoch, first sequence, values), and for each partition the delivery reports in order, with offsets or errors. Requests
+to one broker are compared in order for Java, whose one thread sends them; librdkafka's are of one partition each, and
+which partition is served first depends on its threads: the requests of each partition are compared in order.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -17,10 +16,53 @@ from tests.sim.clients.producers.calls import IdempotentProducer, ProducerConfig
 from tests.sim.clients.producers.java_sender import JavaProducer
 from tests.sim.clients.producers.librdkafka_producer import LibrdkafkaProducer
 from tests.sim.clients.producers.play import config_of, play
-from tests.sim.clients.producers.recordings import RecordedRound, Recording, read_recordings
+from tests.sim.clients.producers.recordings import read_recordings
+from tests.sim.clients.producers.scripted_broker import RecordedRound, Script
 from tests.sim.clients.producers.scripts import SCRIPTS
 
-CLIENTS: dict[str, Callable[[ProducerConfig, Callable[[], float]], IdempotentProducer]] = {
-    "java": JavaProducer,
-    "librdkafka": LibrdkafkaProducer,
-}
+Kind = Callable[[ProducerConfig, Callable[[], float]], IdempotentProducer]
+
+
+def without_jitter() -> float:
+    return 0.5
+
+
+def by_partition(recorded: RecordedRound) -> dict[str, dict[str, list[list[str]]]]:
+    """By broker and partition: the requests, each of which has one batch."""
+    told: dict[str, dict[str, list[list[str]]]] = {}
+    for node_id, requests in recorded.items():
+        for request in requests:
+            assert len(request) == 1
+            told.setdefault(node_id, {}).setdefault(request[0].partition(":")[0], []).append(request)
+    return told
+
+
+def named(script: Script) -> str:
+    return script.name
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=named)
+def test_a_producer_like_javas(script: Script) -> None:
+    recording = read_recordings("java")[script.name]
+    played = play(script, JavaProducer(config_of(script), without_jitter))
+    assert played.rounds == recording.rounds
+    assert played.reports == recording.reports
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=named)
+def test_a_producer_like_librdkafkas(script: Script) -> None:
+    recording = read_recordings("librdkafka")[script.name]
+    played = play(script, LibrdkafkaProducer(config_of(script), without_jitter))
+    assert [by_partition(each) for each in played.rounds] == [by_partition(each) for each in recording.rounds]
+    assert played.reports == recording.reports
+
+
+@pytest.mark.parametrize(("client", "kind"), [("java", LibrdkafkaProducer), ("librdkafka", JavaProducer)])
+def test_one_client_is_not_the_other(client: str, kind: Kind) -> None:
+    """The recordings can tell them apart."""
+    recordings = read_recordings(client)
+    scripts = [script for script in SCRIPTS if len(script.rounds) > 0]
+    alike = [
+        script for script in scripts if play(script, kind(config_of(script), without_jitter)) == recordings[script.name]
+    ]
+    assert not alike
