@@ -122,6 +122,7 @@ class Cluster:
             self.transitions.logstore_turned(node)
 
         def logstore_opened(node: LogstoreNode) -> None:
+            self.deliveries.logstore_opened(self.scheduler.now_us)
             self.invariants.logstore_started(node)
             self.transitions.logstore_started(node)
 

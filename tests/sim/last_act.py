@@ -201,7 +201,7 @@ class LastAct:
     def _check_order(self, key: PartitionKey) -> None:
         """The values of one life of an idempotent producer are in the order in which it sent them."""
         idempotent = {each.name for each in self._cluster.producers if each.behaviour.idempotent}
-        if not self._cluster.deliveries.is_disturbed():
+        if not self._cluster.deliveries.has_forgotten:
             idempotent.update(each.name for each in self._cluster.real_producers)
         newest: dict[bytes, int] = {}
         consumed = self._cluster.history.of(key).consumed

@@ -144,6 +144,8 @@ def _busy(random: Random) -> Shape:
         expendable=["payments"],
         administration_us=random_administration_us(random),
         groups=random_groups(random),
+        real_producers=[_habits(random, 30) for _ in range(random.choice((0, 1, 1, 2)))],
+        moving_us=random.choice((0, 0, 600, 2_000)) * MS,
     )
 
 
@@ -208,6 +210,8 @@ def _long(random: Random) -> Shape:
         expendable=["payments"],
         administration_us=random.choice((0, 5, 10, 20)) * SECOND,
         groups=random_quiet_groups(random),
+        real_producers=[_habits(random, 1_000, records_max=1) for _ in range(random.choice((0, 1, 1)))],
+        moving_us=random.choice((0, 0, 10, 30)) * SECOND,
     )
 
 
@@ -219,7 +223,7 @@ def _moving(random: Random) -> Shape:
         purgatories=random.randint(1, 2),
         controllers=1,
         topics={"orders": TopicShape(random.choice((3, 6, 12)), 3, {MIN_ISR: "2"})},
-        real_producers=[_habits(random) for _ in range(random.randint(1, 3))],
+        real_producers=[_habits(random, random.choice((3, 10, 30))) for _ in range(random.randint(1, 3))],
         consumers=[Taste(version=13, max_wait_ms=100, min_bytes=1, isolation_level=0, uses_sessions=True)],
         encode=random.random() < ENCODED_SHARE,
         moving_us=random.choice((300, 600, 600, 1_200)) * MS,
@@ -227,7 +231,8 @@ def _moving(random: Random) -> Shape:
     )
 
 
-def _habits(random: Random) -> Habits:
+def _habits(random: Random, interval_ms: int, records_max: int = 12) -> Habits:
+    """Of a client that sends up to `records_max` records every `interval_ms` or so."""
     kind = random.choice(list(Kind))
     return Habits(
         kind,
@@ -236,8 +241,9 @@ def _habits(random: Random) -> Habits:
             linger_ms=random.choice((0, 1, 5)),
             retry_backoff_ms=random.choice((20, 100)),
             request_timeout_ms=12_000,
+            delivery_timeout_ms=random.choice((20_000, 120_000, 120_000)),
         ),
         version=random.choice((9, 10, 13) if kind is Kind.JAVA else (7, 9, 10)),
-        interval_us=random.choice((3, 10, 30)) * MS,
-        burst_max=random.choice((1, 4, 12)),
+        interval_us=interval_ms * MS,
+        burst_max=random.randint(1, records_max),
     )

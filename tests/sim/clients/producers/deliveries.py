@@ -1,18 +1,23 @@
-"""What the real producers' applications are told, and what must be true of it.
+"""What the applications of the real producers are told, and what must be true of it.
 
-While nothing goes wrong but that leaders move, no record fails, none is in a log twice, every one is where it was
-reported, in the order in which it was sent, and none waits longer than UNANSWERED_MS_MAX. Once a fault has hit, records
-may expire although they are written, as with Kafka; and a leader that has restarted may have forgotten by what it would
-know a batch again, as Kafka's snapshots of producers keep one batch of each.
+Always: a record that is acknowledged is committed at the offset that was told; it is in its log once, and those of one
+producer and partition are in the order in which they were sent. The exception is Kafka's own: a logstore that has
+started again knows of each producer what its log and the last snapshot say, so that a batch that is sent again may look
+like a gap, and a producer begins another epoch then and sends it once more. Records that were sent before some logstore
+has started may be there twice.
+
+While no fault has hit, leaders move and there always is one: no record fails, and none waits for longer than
+UNANSWERED_MS_MAX. After that records may fail although they are written, by their delivery timeout.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.wire.errors import ErrorCode
-from tests.sim.clients.producers.calls import Answer, Report, SentBatch, TopicPartition
+from tests.sim.clients.producers.calls import Answer, Report, TopicPartition
 from tests.sim.history import History
 from tests.sim.scheduler import MS, InvariantViolation
 
@@ -25,46 +30,60 @@ UNANSWERED_MS_MAX: Final = 5_000
 class Deliveries:
     def __init__(self, history: History) -> None:
         self.history = history
+        self.answers: Counter[str] = Counter()
+        """By the error's name: answers for batches."""
+        self.failed = 0
         self.is_disturbed: Callable[[], bool] = lambda: False
         """Whether any fault has hit yet."""
-        self.expired = 0
-        self.gaps = 0
-        """Answers of OUT_OF_ORDER_SEQUENCE_NUMBER."""
+        self.has_forgotten = False
+        """Whether a logstore has started after the first record was sent."""
+        self._opened_us = 0
+        # By value: when it was sent, in that order; of all, and of those of which nothing was told yet.
         self._sent_us: dict[bytes, int] = {}
-        history.may_be_twice = lambda value: value in self._known and self.is_disturbed()
-        self._known: dict[bytes, None] = {}
+        self._open_us: dict[bytes, int] = {}
+        history.may_be_twice = self._may_be_twice
+
+    def logstore_opened(self, now_us: int) -> None:
+        self._opened_us = now_us
+        self.has_forgotten = bool(self._sent_us)
+
+    def _may_be_twice(self, value: bytes) -> bool:
+        sent_us = self._sent_us.get(value)
+        return sent_us is not None and (sent_us <= self._opened_us or self.history.may_jump(*self.history.sent[value]))
 
     def sending(self, producer: ProducerProcess, partition: TopicPartition, value: bytes) -> None:
-        self._check_waits(producer.scheduler.now_us)
+        now_us = producer.scheduler.now_us
+        self._check_waits(now_us)
         self.history.sending(*partition, value)
-        self._known[value] = None
-        self._sent_us[value] = producer.scheduler.now_us
+        self._sent_us[value] = self._open_us[value] = now_us
 
-    def answered(self, producer: ProducerProcess, batch: SentBatch, answer: Answer) -> None:
-        if answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            self.gaps += 1
+    def answered(self, answer: Answer) -> None:
+        self.answers[ErrorCode(answer.error_code).name] += 1
 
     def reported(self, producer: ProducerProcess, report: Report) -> None:
-        self._sent_us.pop(report.value)
+        self._open_us.pop(report.value, None)
         if not report.error:
             self.history.acknowledged(*report.partition, report.offset, report.value, -1)
             return
         if not self.is_disturbed():
+            topic, partition = report.partition
             raise InvariantViolation(
-                f"{producer.name}: {report.value!r} of {_name(report.partition)} failed with {report.error}, though "
-                f"nothing goes wrong but that leaders move"
+                f"{producer.name}: {report.value!r} of {topic}-{partition} fails with {report.error}, and leaders live"
             )
-        self.expired += 1
+        self.failed += 1
         self.history.counts.unknown += 1
 
+    def died(self, producer: ProducerProcess) -> None:
+        """Nobody is told any more of what it has sent."""
+        mine = f"{producer.name}.".encode()
+        for value in [value for value in self._open_us if value.startswith(mine)]:
+            del self._open_us[value]
+
     def _check_waits(self, now_us: int) -> None:
-        """Of the record that was sent first; every partition has a live leader."""
-        for value, sent_us in self._sent_us.items():
-            if now_us - sent_us > UNANSWERED_MS_MAX * MS and not self.is_disturbed():
-                waited_ms = (now_us - sent_us) // MS
-                raise InvariantViolation(f"liveness: {value!r} has waited {waited_ms} ms, and leaders live")
-            return
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition[0]}-{partition[1]}"
+        """Of the record that waits for longest."""
+        if self._open_us and not self.is_disturbed():
+            value, sent_us = next(iter(self._open_us.items()))
+            if now_us - sent_us > UNANSWERED_MS_MAX * MS:
+                raise InvariantViolation(
+                    f"liveness: {value!r} waits for {(now_us - sent_us) // MS} ms, and leaders live"
+                )

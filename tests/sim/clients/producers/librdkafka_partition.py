@@ -50,7 +50,7 @@ class Message:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A Produce request, always of one batch of one partition; `node_id` is the broker that it waits at or is sent to."""
+    """A Produce request, always of one batch of one partition, at the broker `node_id`."""
 
     node_id: int
     partition: Partition

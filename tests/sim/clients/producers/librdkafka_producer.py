@@ -56,7 +56,7 @@ _COUNTED = (TRANSPORT, ErrorCode.KAFKA_STORAGE_ERROR)
 
 @dataclass(slots=True, eq=False)
 class _Broker:
-    """`unsent` waits for its turn on the connection, `in_flight` for an answer; `next_partition`: who is served first."""
+    """`unsent` waits for the connection, `in_flight` for an answer; `next_partition`: which one is served first."""
 
     node_id: int
     is_up: bool = False

@@ -19,8 +19,9 @@ RETRY_BACKOFF_MS = 200
 QUIET_MS = 600
 # How long a broker is answered for before the next one is.
 BETWEEN_BROKERS_MS = 50
-# How long Metadata takes, with the client's own wait before it.
-METADATA_MS = 100
+# How long it takes until a client has Metadata, with its own wait before it asks: Java's asks before it sends again,
+# librdkafka's after.
+METADATA_MS = {"java": 100, "librdkafka": 300}
 PRODUCER_ID = 1_000
 _STEPS_MAX = 10_000
 
@@ -39,8 +40,9 @@ def config_of(script: Script) -> ProducerConfig:
 class _Play:
     """One script and one producer."""
 
-    def __init__(self, script: Script, producer: IdempotentProducer) -> None:
+    def __init__(self, script: Script, client: str, producer: IdempotentProducer) -> None:
         self._script = script
+        self._metadata_wait_ms = METADATA_MS[client]
         self._producer = producer
         self._broker: ScriptedBroker[ProduceCall] = ScriptedBroker(script)
         self.recording = Recording(self._broker.recorded)
@@ -85,7 +87,7 @@ class _Play:
         for node_id in step.connect:
             self._producer.connected(node_id, self._now_ms)
         if step.needs_metadata and self._metadata_ms is None:
-            self._metadata_ms = self._now_ms + METADATA_MS
+            self._metadata_ms = self._now_ms + self._metadata_wait_ms
         if step.needs_producer_id:
             self._producer.producer_id_assigned(ProducerIdAndEpoch(PRODUCER_ID, 0))
 
@@ -120,8 +122,8 @@ class _Play:
         self._producer.disconnected(node_id, self._now_ms, is_timeout=is_timeout)
 
 
-def play(script: Script, producer: IdempotentProducer) -> Recording:
+def play(script: Script, client: str, producer: IdempotentProducer) -> Recording:
     """Until everything is reported."""
-    played = _Play(script, producer)
+    played = _Play(script, client, producer)
     played.run()
     return played.recording

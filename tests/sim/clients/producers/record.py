@@ -1,4 +1,4 @@
-"""Records the real clients: every script is played to Kafka's own Java producer and to librdkafka (`make record-clients`).
+"""Records the real producers, Kafka's own of Java and librdkafka's, with every script (`make record-clients`).
 
 The brokers of a script listen on ports of this machine. A client is a process of its own, which is given all records
 before it has a producer id, so that what is in which batch does not depend on time.
@@ -249,7 +249,8 @@ def librdkafka_command(script: Script, bootstrap: str) -> list[str]:
         "enable.idempotence": "true",
         "batch.num.messages": RECORDS_PER_BATCH,
         "linger.ms": LINGER_MS,
-        "retry.backoff.ms": RETRY_BACKOFF_MS,
+        # What exceeds the most is no more by chance.
+        "retry.backoff.ms": 10 * RETRY_BACKOFF_MS,
         "retry.backoff.max.ms": RETRY_BACKOFF_MS,
         "socket.timeout.ms": script.request_timeout_ms,
         "message.timeout.ms": script.delivery_timeout_ms,

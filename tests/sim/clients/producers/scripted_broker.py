@@ -1,7 +1,8 @@
 """Brokers that answer Produce requests as a script says: the same script for a real client and for a simulated one.
 
 A script goes in rounds. Requests are collected until the client has been quiet for a while, that is until it can send
-nothing more without an answer; then the round's answers go out, broker after broker, and the next round begins. What the client has sent in each round is the recording.
+nothing more without an answer; then the round's answers go out, broker after broker, and the next round begins. What
+the client has sent in each round is the recording.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Round:
-    """`answers`: by partition, for its batches in the order in which they came; the rest is "ok" where the broker leads
+    """`answers`: by partition, for its batches in the order in which they came. The rest is "ok" where the broker leads
     the partition, and NOT_LEADER_OR_FOLLOWER elsewhere. An error's name begins with "+" where the batch is written all
-    the same. `leaders`: who leads which partitions from the moment at which the round is answered. `closes` has the brokers that close their connections instead; all that they got is written. `silent` has
-    the brokers that say nothing, and write nothing.
+    the same. `leaders`: who leads which partitions from the moment at which the round is answered. `closes`: brokers that
+    close their connections instead; all that they got is written. `silent`: those that say nothing, and write nothing.
     """
 
     answers: dict[int, list[str]] = field(default_factory=dict)
@@ -35,14 +36,15 @@ class Round:
 @dataclass(slots=True)
 class Script:
     """`leaders`: of the partitions 0, 1, …; `records` are sent to each of them before the producer has an id.
-    `has_hints`: NOT_LEADER_OR_FOLLOWER names the new leader (KIP-951).
+    `has_hints`: NOT_LEADER_OR_FOLLOWER names the new leader (KIP-951). Without them a client asks for Metadata, perhaps
+    of a broker that still owes it answers to what it has produced: then one partition must be all that there is.
     """
 
     name: str
     rounds: list[Round]
-    leaders: tuple[int, ...] = (1, 1, 2)
+    leaders: tuple[int, ...] = (1, 1)
     records: int = 12
-    has_hints: bool = False
+    has_hints: bool = True
     request_timeout_ms: int = 3_000
     delivery_timeout_ms: int = 60_000
 
@@ -107,6 +109,7 @@ class ScriptedBroker(Generic[R]):
         waiting, self._waiting = self._waiting, []
         recorded: RecordedRound = {}
         for node_id, _, batches in waiting:
+            batches.sort(key=lambda batch: batch.partition)
             recorded.setdefault(str(node_id), []).append([_told(batch) for batch in batches])
         self.recorded.append(recorded)
         for index, node_id in plan.leaders.items():
