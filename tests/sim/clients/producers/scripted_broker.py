@@ -23,8 +23,9 @@ R = TypeVar("R")
 class Round:
     """`answers`: by partition, for its batches in the order in which they came. The rest is "ok" where the broker leads
     the partition, and NOT_LEADER_OR_FOLLOWER elsewhere. An error's name begins with "+" where the batch is written all
-    the same. `leaders`: who leads which partitions from the moment at which the round is answered. `closes`: brokers that
-    close their connections instead; all that they got is written. `silent`: those that say nothing, and write nothing.
+    the same. `leaders`: who leads which partitions from the moment at which the round is answered. `closes`: brokers
+    that close their connections instead; all that they got is written. `silent`: those that say nothing, and write
+    nothing.
     """
 
     answers: dict[int, list[str]] = field(default_factory=dict)
