@@ -17,6 +17,12 @@ FUZZ_JOBS ?= 1
 CELLS ?=
 SECONDS ?=
 CLIENT ?=
+BROKER ?=
+MOVE ?=
+PARTITIONS ?=
+PRODUCERS ?=
+RUNS ?=
+LOAD ?=
 IMAGE ?= barnabas
 EXTRAS ?=
 STEPS ?=
@@ -24,7 +30,7 @@ BASE ?= python:3.12-slim
 JAVA ?= eclipse-temurin:17-jdk
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore record-clients mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore record-clients mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -118,6 +124,13 @@ rolling-kills: setup etcd ## kill -9 of each process in turn, TIMES=10 each, und
 rolling-groups: setup etcd ## Each process restarted while a group of ten reads and commits; KILL=1: by kill -9
 	@$(BIN)/python -m tests.faults.rolling_groups $(if $(filter command,$(firstword $(origin TIMES))),--times $(TIMES)) \
 		$(if $(KILL),--kill) --save tests/faults/results/rolling-groups$(if $(KILL),-kill).md
+
+moving-leaders: setup etcd ## Leaders move under CLIENT=java, librdkafka or franz-go at BROKER=barnabas, kafka or both: MOVE=reassign RUNS=5 LOAD=1
+	@case "$(BROKER)" in kafka|both) scripts/peer;; esac
+	@$(BIN)/python -m tests.faults.moving_leaders --save --client $(or $(CLIENT),java) --broker $(or $(BROKER),barnabas) \
+		$(if $(MOVE),--move $(MOVE)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(PARTITIONS),--partitions $(PARTITIONS)) \
+		$(if $(PRODUCERS),--producers $(PRODUCERS)) $(if $(RUNS),--runs $(RUNS)) $(if $(LOAD),--load $(LOAD)) \
+		$(if $(filter command,$(firstword $(origin SEED))),--seed $(SEED))
 
 mixed-versions: setup etcd ## A rolling upgrade from the last release and back, under producers and a group
 	@$(BIN)/python -m tests.mixed_versions --save tests/faults/results/mixed-versions.md

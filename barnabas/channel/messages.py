@@ -46,6 +46,7 @@ class AppendResult:
     committed: bool = False
     error_message: str = ""
     record_errors: list[RecordError] = field(default_factory=list)
+    record_epoch_age: int = 0
 
 
 @dataclass(slots=True)
@@ -79,6 +80,12 @@ class PartitionState:
     leading: bool = False
     online: bool = False
     in_sync_replicas_at_minimum: bool = False
+    earlier_epochs_led: int = 0
+
+    def leads_since(self, leader_epoch: int) -> bool:
+        """Whether this logstore leads, and has led without a break since `leader_epoch`."""
+        is_leading = self.leading and self.online
+        return is_leading and self.leader_epoch - self.earlier_epochs_led <= leader_epoch <= self.leader_epoch
 
 
 @dataclass(slots=True)
@@ -86,6 +93,8 @@ class StateQuery:
     request_id: int
     topic_id: bytes
     partition: int
+    leader_epoch: int = -1
+    required_offset: int = -1
 
 
 @dataclass(slots=True)
@@ -93,6 +102,7 @@ class StateAnswer:
     request_id: int
     error_code: int
     state: PartitionState | None = None
+    holds_append: bool = False
 
 
 @dataclass(slots=True)

@@ -66,7 +66,9 @@ def pack_exchange_request(message: ExchangeRequest) -> bytes:
                 b"\x2a",
                 uint_field(b"\x08", state_query.request_id)
                 + bytes_field(b"\x12", state_query.topic_id)
-                + uint_field(b"\x18", state_query.partition),
+                + uint_field(b"\x18", state_query.partition)
+                + sint_field(b"\x20", state_query.leader_epoch)
+                + sint_field(b"\x28", state_query.required_offset),
             )
         )
     if message.timed:
@@ -176,7 +178,7 @@ def _scan_offset_query(data: bytes, position: int, end: int) -> OffsetQuery:
 
 
 def _scan_state_query(data: bytes, position: int, end: int) -> StateQuery:
-    request_id = partition = 0
+    request_id = partition = leader_epoch = required_offset = 0
     topic_id = b""
     while position < end:
         start = position
@@ -192,8 +194,12 @@ def _scan_state_query(data: bytes, position: int, end: int) -> StateQuery:
             position += value
         elif tag == 0x18:
             partition = value & 0xFFFF_FFFF
+        elif tag == 0x20:
+            leader_epoch = (value & 0xFFFF_FFFF) >> 1 ^ -(value & 1)
+        elif tag == 0x28:
+            required_offset = value >> 1 ^ -(value & 1)
         else:
             position = skip_field(data, start)
     if position != end:
         raise truncated("StateQuery")
-    return StateQuery(request_id, topic_id, partition)
+    return StateQuery(request_id, topic_id, partition, leader_epoch, required_offset)

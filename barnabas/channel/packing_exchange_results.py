@@ -57,6 +57,8 @@ def pack_exchange_response(message: ExchangeResponse) -> bytes:
             body += message_field(
                 b"\x5a", uint_field(b"\x08", error.batch_index) + bytes_field(b"\x12", error.message.encode())
             )
+        if result.record_epoch_age:
+            body += uint_field(b"\x60", result.record_epoch_age)
         parts.append(message_field(b"\x22", body))
     for answer in message.offset_answers:
         parts.append(
@@ -73,6 +75,8 @@ def pack_exchange_response(message: ExchangeResponse) -> bytes:
         body = uint_field(b"\x08", state_answer.request_id) + int_field(b"\x10", state_answer.error_code)
         if state_answer.state is not None:
             body += pack_partition_state(b"\x1a", state_answer.state)
+        if state_answer.holds_append:
+            body += b"\x20\x01"
         parts.append(message_field(b"\x32", body))
     if message.times:
         parts.append(pack_times(b"\x3a", message.times))
@@ -123,7 +127,7 @@ def _scan_exchange_response(data: bytes, _view: memoryview, position: int, end: 
 
 def _scan_append_result(data: bytes, position: int, end: int) -> AppendResult:
     request_id = error_code = base_offset = log_append_time_ms = log_start_offset = 0
-    leader_epoch = leader_id = required_offset = 0
+    leader_epoch = leader_id = required_offset = record_epoch_age = 0
     committed = False
     error_message = ""
     record_errors: list[RecordError] = []
@@ -158,6 +162,8 @@ def _scan_append_result(data: bytes, position: int, end: int) -> AppendResult:
         elif tag == 0x5A:
             record_errors.append(_scan_record_error(data, position, position + value))
             position += value
+        elif tag == 0x60:
+            record_epoch_age = value & 0xFFFF_FFFF
         else:
             position = skip_field(data, start)
     if position != end:
@@ -174,6 +180,7 @@ def _scan_append_result(data: bytes, position: int, end: int) -> AppendResult:
         committed,
         error_message,
         record_errors,
+        record_epoch_age,
     )
 
 
@@ -241,6 +248,8 @@ def _scan_state_answer(data: bytes, position: int, end: int) -> StateAnswer:
         elif tag == 0x1A:
             answer.state = scan_partition_state(data, position, position + value, answer.state)
             position += value
+        elif tag == 0x20:
+            answer.holds_append = value != 0
         else:
             position = skip_field(data, start)
     if position != end:

@@ -30,6 +30,8 @@ def pack_partition_state(tag: bytes, state: PartitionState) -> bytes:
         body += b"\x48\x01"
     if state.in_sync_replicas_at_minimum:
         body += b"\x50\x01"
+    if state.earlier_epochs_led:
+        body += uint_field(b"\x58", state.earlier_epochs_led)
     return message_field(tag, body)
 
 
@@ -64,6 +66,8 @@ def scan_partition_state(data: bytes, position: int, end: int, known: PartitionS
             state.online = value != 0
         elif tag == 0x50:
             state.in_sync_replicas_at_minimum = value != 0
+        elif tag == 0x58:
+            state.earlier_epochs_led = value & 0xFFFF_FFFF
         else:
             position = skip_field(data, start)
     if position != end:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.faults.cells import CELLS
+from tests.compat.matrix.toolchains import UnavailableError
+from tests.faults.cells import CELLS, NEEDS_OF, Cell, Need
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
 from tests.faults.grid import Grid
+from tests.faults.moving_leaders.producers import command_of
 from tests.faults.report import RESULTS, last_lines, progress_line, save
 from tests.faults.rows import row_of, this_run
 
@@ -33,6 +36,7 @@ def main() -> int:
         return 2
     signals_end_the_run()
     run = this_run()
+    lacking = _lacking_clients([CELLS[name] for name in names])
     rows = []
     with FaultCluster() as cluster:
         if cluster.no_network:
@@ -42,7 +46,7 @@ def main() -> int:
         except UnhealthyError as reason:
             print(f"the cluster does not start: {reason}")
             return 1
-        grid = Grid(cluster, arguments.seconds, arguments.seed, arguments.keep)
+        grid = Grid(cluster, arguments.seconds, arguments.seed, arguments.keep, lacking)
         for name in names:
             outcome = grid.play(CELLS[name])
             rows.append(row_of(outcome, run))
@@ -54,6 +58,20 @@ def main() -> int:
         print(f"saved: {path}")
     print("\n".join(last_lines(rows)))
     return 0 if all(row.passed for row in rows) else 1
+
+
+def _lacking_clients(cells: Sequence[Cell]) -> dict[Need, str]:
+    """Why there are no such clients here, after those that these cells need were built: the machine of the clients in
+    the cluster has no network beside it."""
+    lacking = {}
+    for client, needs in NEEDS_OF.items():
+        for need in needs:
+            if any(need in cell.needs for cell in cells):
+                try:
+                    command_of(client)
+                except UnavailableError as reason:
+                    lacking[need] = f"{need.value}: {reason}"
+    return lacking
 
 
 def _arguments() -> argparse.Namespace:

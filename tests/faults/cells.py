@@ -9,8 +9,10 @@ from functools import partial
 from typing import Final
 
 from tests.faults.clients.plan import Mix
-from tests.faults.injections import control, crashes, cuts, disks, pauses
+from tests.faults.injections import control, crashes, cuts, disks, moving, pauses
 from tests.faults.machines import CONTROLLERS, GATEWAYS, LEASE_TTL_MS, LOGSTORES, PURGATORIES, REPLICA_LAG_MS_MAX
+from tests.faults.moving_leaders.movers import Move
+from tests.faults.moving_leaders.producers import Client
 from tests.faults.stage import Stage
 
 CRASH_MS: Final = 2000
@@ -31,6 +33,15 @@ class Need(Enum):
     NETWORK = "network namespaces"
     SMALL_DISK = "a small file system to fill"
     COMPILER = "gcc"
+    JAVA = "the Java client"
+    GO = "franz-go"
+
+
+NEEDS_OF: Final = {
+    Client.JAVA: frozenset({Need.JAVA}),
+    Client.LIBRDKAFKA: frozenset[Need](),
+    Client.FRANZ_GO: frozenset({Need.GO}),
+}
 
 
 @dataclass(slots=True, frozen=True)
@@ -163,4 +174,20 @@ _CONTROL = [
     Cell("move-replicas", control.move_replicas, STOP_MS),
 ]
 
-CELLS: Final = {cell.name: cell for cell in [*_CRASHES, *_PAUSES, *_CUTS, *_DISKS, *_CONTROL]}
+_FEW: Final = Mix(idempotent=1, acks_all=0, acks_1=0, readers=1)
+"""The processors are the real clients'."""
+
+
+def _moves(name: str, client: Client, move: Move) -> Cell:
+    return Cell(name, partial(moving.move_leaders, client=client, move=move), None, 3, _FEW, needs=NEEDS_OF[client])
+
+
+_MOVES = [
+    _moves("moving-leaders-java", Client.JAVA, Move.REASSIGN),
+    _moves("moving-leaders-librdkafka", Client.LIBRDKAFKA, Move.REASSIGN),
+    _moves("moving-leaders-franz-go", Client.FRANZ_GO, Move.REASSIGN),
+    _moves("stopping-leaders-java", Client.JAVA, Move.SHUTDOWN),
+    _moves("killing-leaders-java", Client.JAVA, Move.KILL),
+]
+
+CELLS: Final = {cell.name: cell for cell in [*_CRASHES, *_PAUSES, *_CUTS, *_DISKS, *_CONTROL, *_MOVES]}

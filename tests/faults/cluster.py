@@ -39,7 +39,7 @@ from tests.faults.machines import (
     role_of,
 )
 from tests.faults.namespaces import NamespacesError, Network
-from tests.faults.topics import ready_to_serve
+from tests.faults.topics import brokers_known
 
 ROOT: Final = Path(__file__).parents[2]
 START_SECONDS_MAX: Final = 90.0
@@ -214,7 +214,7 @@ class FaultCluster:
                 return f"the controller has no stream of {service}"
             if epochs[service] <= self._past_epochs.get(service, 0):
                 return f"nobody has noticed yet that {service} was started again"
-        unready = ready_to_serve(self.layout)
+        unready = brokers_known(self.layout, len(LOGSTORES))
         if unready is None:
             self._epochs = epochs
         return unready

@@ -6,7 +6,7 @@ import random
 import shutil
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.faults.checker.verdict import Verdict
 from tests.faults.cluster import FaultCluster, UnhealthyError
 from tests.faults.history import Operation, Type, read
 from tests.faults.injections.disks import has_compiler
-from tests.faults.stage import SETTLE_SECONDS_MAX, Injection, Stage
+from tests.faults.stage import SETTLE_SECONDS_MAX, AnomalyError, Injection, Stage
 from tests.faults.topics import RefusedError, create_topic, delete_topic, in_sync
 from tests.faults.workload import Workload, WorkloadError, start
 
@@ -97,12 +97,16 @@ def _unread(history: Iterable[Operation]) -> list[str]:
 class Grid:
     """The cells of one run on one cluster, which has been started."""
 
-    def __init__(self, cluster: FaultCluster, seconds: float, seed: int, keep: Path | None) -> None:
-        """Cells last so many seconds; `keep` is where the histories and logs of failed ones go."""
+    def __init__(
+        self, cluster: FaultCluster, seconds: float, seed: int, keep: Path | None, lacking: Mapping[Need, str]
+    ) -> None:
+        """Cells last so many seconds; `keep` is where the histories and logs of failed ones go, `lacking` why there are
+        no such clients here."""
         self._cluster = cluster
         self._seconds = seconds
         self._seed = seed
         self._keep = keep
+        self._lacking_clients = lacking
         self._played = 0
 
     def play(self, cell: Cell) -> Outcome:
@@ -117,7 +121,7 @@ class Grid:
         try:
             self._prepare(cell, topic)
             with self._start_clients(cell, topic, directory) as workload:
-                self._play(cell, topic, workload, outcome)
+                self._play(cell, topic, directory, workload, outcome)
         except (UnhealthyError, RefusedError, WorkloadError) as reason:
             outcome.failures.append(str(reason))
         outcome.seconds = time.monotonic() - began
@@ -131,8 +135,9 @@ class Grid:
             Need.NETWORK: self._cluster.no_network,
             Need.SMALL_DISK: "" if self._cluster.small_disk else "no file system can be mounted here",
             Need.COMPILER: "" if has_compiler() else "there is no gcc here",
+            **self._lacking_clients,
         }
-        return "; ".join(lacking[need] for need in Need if need in cell.needs and lacking[need])
+        return "; ".join(lacking[need] for need in Need if need in cell.needs and lacking.get(need))
 
     def _prepare(self, cell: Cell, topic: str) -> None:
         layout = self._cluster.layout
@@ -143,10 +148,10 @@ class Grid:
         servers = self._cluster.layout.bootstrap.split(",")
         return start(servers, topic, cell.partitions, directory=directory, seed=self._seed, mix=cell.mix)
 
-    def _play(self, cell: Cell, topic: str, workload: Workload, outcome: Outcome) -> None:
+    def _play(self, cell: Cell, topic: str, directory: Path, workload: Workload, outcome: Outcome) -> None:
         """Rounds of the fault until the time is over; the clients' histories are checked even when one went wrong."""
         chance = random.Random(f"{self._seed} {cell.name}")
-        stage = Stage(self._cluster, topic, cell.partitions, chance, workload.nemesis, outcome.injections)
+        stage = Stage(self._cluster, topic, cell.partitions, chance, workload.nemesis, directory, outcome.injections)
         workload.wait_for_more(WARM_UP_RECORDS, WARM_UP_SECONDS_MAX)
         deadline = time.monotonic() + self._seconds
         try:
@@ -158,7 +163,7 @@ class Grid:
                 if time.monotonic() + (time.monotonic() - began) > deadline:
                     break
             stage.hold(max(0.0, deadline - time.monotonic()))
-        except (UnhealthyError, RefusedError) as reason:
+        except (UnhealthyError, RefusedError, AnomalyError) as reason:
             outcome.failures.append(f"{outcome.injections[-1].what if outcome.injections else cell.name}: {reason}")
             self._make_whole(outcome)
         history = read(workload.stop())

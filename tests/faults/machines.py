@@ -60,6 +60,10 @@ class Layout:
         return self.directory / member
 
     @property
+    def servers(self) -> dict[str, tuple[str, int]]:
+        return {gateway: (self.address(gateway), KAFKA_PORT) for gateway in GATEWAYS}
+
+    @property
     def bootstrap(self) -> str:
         return ",".join(f"{self.address(gateway)}:{KAFKA_PORT}" for gateway in GATEWAYS)
 

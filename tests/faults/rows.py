@@ -103,12 +103,13 @@ def row_of(outcome: Outcome, run: Run) -> Row:
     return row
 
 
-def this_run() -> Run:
+def this_run(module: str = "tests.faults") -> Run:
+    """Of the program that runs now, which is started as `python -m <module>`."""
     root = Path(__file__).parents[2]
     describe = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     done = subprocess.run(describe, cwd=root, capture_output=True, text=True, check=False)
     return Run(
-        command=f"python -m tests.faults {shlex.join(sys.argv[1:])}".strip(),
+        command=f"python -m {module} {shlex.join(sys.argv[1:])}".strip(),
         commit=done.stdout.strip() or "an unknown commit",
         date=time.strftime("%Y-%m-%d"),
         machine=f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}",

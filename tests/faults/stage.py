@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.faults.cluster import FaultCluster, UnhealthyError
 from tests.faults.history import Recorder
@@ -17,6 +18,10 @@ from tests.faults.topics import RefusedError, in_sync, leaders_of
 SETTLE_SECONDS_MAX = 60.0
 """From the end of a fault until all processes know each other again and every ISR is full."""
 _POLL_SECONDS = 0.1
+
+
+class AnomalyError(Exception):
+    """Clients that belong to a fault saw something wrong or could not go on; the message says what."""
 
 
 @dataclass(slots=True)
@@ -44,6 +49,8 @@ class Stage:
     chance: random.Random
     nemesis: Recorder
     """Writes what is done into the history, when it is done."""
+    directory: Path
+    """Of the cell's history: it is kept when the cell fails."""
     injections: list[Injection] = field(default_factory=list)
 
     @property

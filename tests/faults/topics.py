@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from barnabas.cli.kafka_client import KafkaClient, KafkaConnection, KafkaError
 from barnabas.wire.errors import ErrorCode
@@ -24,7 +24,6 @@ from barnabas.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopi
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from barnabas.wire.messages.metadata import MetadataResponsePartition
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from tests.faults.machines import GATEWAYS, KAFKA_PORT, LOGSTORES, Layout
 
 REPLICAS: Final = 3
 
@@ -41,7 +40,15 @@ class RefusedError(Exception):
     """No gateway answered, or the cluster refused."""
 
 
-def create_topic(layout: Layout, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
+class Servers(Protocol):
+    """A cluster, by what answers requests there: gateways, or brokers of Apache Kafka."""
+
+    @property
+    def servers(self) -> Mapping[str, tuple[str, int]]:
+        """Host and port of each, by name."""
+
+
+def create_topic(cluster: Servers, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
     """Raises RefusedError."""
     new = CreatableTopic(
         name=topic,
@@ -51,104 +58,113 @@ def create_topic(layout: Layout, topic: str, partitions: int, configs: Mapping[s
         configs=[CreatableTopicConfig(name, value) for name, value in configs.items()],
     )
     request = CreateTopicsRequest(topics=[new], timeout_ms=_timeout_ms(), validate_only=False)
-    response = _ask(layout, request, _CREATE_VERSION, CreateTopicsResponse)
+    response = _ask(cluster, request, _CREATE_VERSION, CreateTopicsResponse)
     _check(response.topics[0].error_code, {ErrorCode.TOPIC_ALREADY_EXISTS})
 
 
-def delete_topic(layout: Layout, topic: str) -> None:
+def delete_topic(cluster: Servers, topic: str) -> None:
     """Raises RefusedError."""
     request = DeleteTopicsRequest(topics=[], topic_names=[topic], timeout_ms=_timeout_ms())
-    response = _ask(layout, request, _DELETE_VERSION, DeleteTopicsResponse)
+    response = _ask(cluster, request, _DELETE_VERSION, DeleteTopicsResponse)
     _check(response.responses[0].error_code, {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
-def elect_preferred_leaders(layout: Layout, topic: str, partitions: Iterable[int]) -> None:
+def elect_preferred_leaders(cluster: Servers, topic: str, partitions: Iterable[int]) -> None:
     """Where the preferred replica leads already, or can't lead now, nothing changes. Raises RefusedError."""
     wanted = [TopicPartitions(topic, list(partitions))]
     request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=wanted, timeout_ms=_timeout_ms())
-    _check(_ask(layout, request, _ELECT_VERSION, ElectLeadersResponse).error_code, set())
+    _check(_ask(cluster, request, _ELECT_VERSION, ElectLeadersResponse).error_code, set())
 
 
-def reassign(layout: Layout, topic: str, replicas: Mapping[int, list[int]]) -> None:
+def reassign(cluster: Servers, topic: str, replicas: Mapping[int, list[int]]) -> None:
     """New replicas by partition, the first the preferred leader; they move in the background. Raises RefusedError."""
     moves = [ReassignablePartition(partition, brokers) for partition, brokers in replicas.items()]
     request = AlterPartitionReassignmentsRequest(timeout_ms=_timeout_ms(), topics=[ReassignableTopic(topic, moves)])
-    response = _ask(layout, request, _REASSIGN_VERSION, AlterPartitionReassignmentsResponse)
+    response = _ask(cluster, request, _REASSIGN_VERSION, AlterPartitionReassignmentsResponse)
     for code in [response.error_code, *(each.error_code for each in response.responses[0].partitions)]:
         _check(code, set())
 
 
-def committed_offsets(layout: Layout, group_id: str, topic: str, partitions: int) -> dict[int, int]:
+def committed_offsets(cluster: Servers, group_id: str, topic: str, partitions: int) -> dict[int, int]:
     """By partition, 0 where nothing is committed. Raises RefusedError."""
     wanted = [OffsetFetchRequestTopic(topic, list(range(partitions)))]
     request = OffsetFetchRequest(group_id=group_id, topics=wanted)
-    response = _ask(layout, request, _OFFSET_FETCH_VERSION, OffsetFetchResponse)
+    response = _ask(cluster, request, _OFFSET_FETCH_VERSION, OffsetFetchResponse)
     _check(response.error_code, set())
     for each in response.topics[0].partitions:
         _check(each.error_code, set())
     return {each.partition_index: max(0, each.committed_offset) for each in response.topics[0].partitions}
 
 
-def partitions_of(layout: Layout, topic: str, gateway: str) -> list[MetadataResponsePartition]:
-    """As that gateway knows them; none while it knows no such topic. Raises KafkaError when it does not answer."""
-    with KafkaClient(layout.address(gateway), KAFKA_PORT, _PROBE_SECONDS_MAX) as client:
+def partitions_of(cluster: Servers, topic: str, server: str) -> list[MetadataResponsePartition]:
+    """As that server knows them; none while it knows no such topic. Raises KafkaError when it does not answer."""
+    with KafkaClient(*cluster.servers[server], _PROBE_SECONDS_MAX) as client:
         return client.metadata(topic).topics[0].partitions
 
 
-def leaders_of(layout: Layout, topic: str) -> dict[int, tuple[int, int]]:
-    """(broker id, leader epoch) by partition, as some gateway knows them. Raises RefusedError."""
-    for gateway in GATEWAYS:
-        try:
-            known = partitions_of(layout, topic, gateway)
-        except KafkaError:
-            continue
-        return {each.partition_index: (each.leader_id, each.leader_epoch) for each in known}
-    raise RefusedError("no gateway answers")
+def leaders_of(cluster: Servers, topic: str) -> dict[int, tuple[int, int]]:
+    """(broker id, leader epoch) by partition, as some server knows them. Raises RefusedError."""
+    return {each.partition_index: (each.leader_id, each.leader_epoch) for each in _known(cluster, topic)}
 
 
-def ready_to_serve(layout: Layout) -> str | None:
-    """Whether every gateway answers and knows every logstore; the reason if not."""
-    for gateway in GATEWAYS:
+def replicas_of(cluster: Servers, topic: str) -> dict[int, list[int]]:
+    """Broker ids by partition, the preferred leader first, as some server knows them. Raises RefusedError."""
+    return {each.partition_index: list(each.replica_nodes) for each in _known(cluster, topic)}
+
+
+def brokers_known(cluster: Servers, brokers: int) -> str | None:
+    """Whether every server answers and knows so many brokers; the reason if not."""
+    for server, address in cluster.servers.items():
         try:
-            with KafkaClient(layout.address(gateway), KAFKA_PORT, _PROBE_SECONDS_MAX) as client:
+            with KafkaClient(*address, _PROBE_SECONDS_MAX) as client:
                 known = {broker.node_id for broker in client.metadata().brokers}
         except KafkaError as error:
-            return f"{gateway} does not answer: {error}"
-        if len(known) < len(LOGSTORES):
-            return f"{gateway} knows the logstores {sorted(known)} alone"
+            return f"{server} does not answer: {error}"
+        if len(known) < brokers:
+            return f"{server} knows the brokers {sorted(known)} alone"
     return None
 
 
-def in_sync(layout: Layout, topic: str, partitions: int) -> str | None:
-    """Whether every gateway knows a leader and a full ISR of every partition; the reason if not."""
-    for gateway in GATEWAYS:
+def in_sync(cluster: Servers, topic: str, partitions: int) -> str | None:
+    """Whether every server knows a leader and a full ISR of every partition; the reason if not."""
+    for server in cluster.servers:
         try:
-            known = partitions_of(layout, topic, gateway)
+            known = partitions_of(cluster, topic, server)
         except KafkaError as error:
-            return f"{gateway} does not answer: {error}"
+            return f"{server} does not answer: {error}"
         if len(known) < partitions:
-            return f"{gateway} knows {len(known)} partitions of {topic}"
+            return f"{server} knows {len(known)} partitions of {topic}"
         for each in known:
             name = f"{topic}-{each.partition_index}"
             if each.error_code != ErrorCode.NONE or each.leader_id < 0:
-                return f"{gateway} knows no leader of {name} ({ErrorCode(each.error_code).name})"
+                return f"{server} knows no leader of {name} ({ErrorCode(each.error_code).name})"
             if len(each.isr_nodes) < REPLICAS or len(each.replica_nodes) != REPLICAS:
-                return f"{gateway}: {name}, led by {each.leader_id}, in sync {each.isr_nodes} of {each.replica_nodes}"
+                return f"{server}: {name}, led by {each.leader_id}, in sync {each.isr_nodes} of {each.replica_nodes}"
     return None
 
 
-def _ask(layout: Layout, request: Request, version: int, response_type: type[R]) -> R:
-    refusals = []
-    for gateway in GATEWAYS:
+def _known(cluster: Servers, topic: str) -> list[MetadataResponsePartition]:
+    """By the first server that answers. Raises RefusedError."""
+    for server in cluster.servers:
         try:
-            connection = KafkaConnection(layout.address(gateway), KAFKA_PORT, _PROBE_SECONDS_MAX)
+            return partitions_of(cluster, topic, server)
+        except KafkaError:
+            continue
+    raise RefusedError(f"{', '.join(cluster.servers)}: nothing answers")
+
+
+def _ask(cluster: Servers, request: Request, version: int, response_type: type[R]) -> R:
+    refusals = []
+    for server in cluster.servers:
+        try:
+            connection = KafkaConnection(*cluster.servers[server], _PROBE_SECONDS_MAX)
         except OSError as error:
-            refusals.append(f"{gateway}: {error}")
+            refusals.append(f"{server}: {error}")
             continue
         try:
             return connection.ask(request, version, response_type, _ADMIN_SECONDS_MAX)
         except (OSError, KafkaError) as error:
-            refusals.append(f"{gateway}: {error}")
+            refusals.append(f"{server}: {error}")
         finally:
             connection.close()
     raise RefusedError("; ".join(refusals))

@@ -35,9 +35,9 @@ class RunningCluster:
         self._cleanup = ExitStack()
 
     def __enter__(self) -> RunningCluster:
-        block, lock = _reserve_ports()
+        block, lock = reserve_ports()
         self._cleanup.enter_context(lock)
-        self._cleanup.enter_context(_reaper(self.directory.path))
+        self._cleanup.enter_context(reaper_of(self.directory.path))
         layout = ClusterLayout(block, block + _INTERNAL_PORTS_AT, self._logstores)
         self.local: LocalCluster = cluster_to_start(self.directory, layout, print)
         self._cleanup.callback(self.down)
@@ -111,7 +111,7 @@ class RunningCluster:
         return "\n".join(parts)
 
 
-def _reserve_ports() -> tuple[int, socket.socket]:
+def reserve_ports() -> tuple[int, socket.socket]:
     """The first of a block of free ports, and the socket that keeps other test processes off it while it is open."""
     for block in random.sample(_PORTS, len(_PORTS)):
         lock = socket.socket()
@@ -127,7 +127,7 @@ def _reserve_ports() -> tuple[int, socket.socket]:
     raise AssertionError("no block of free ports")
 
 
-def _reaper(directory: Path) -> ExitStack:
+def reaper_of(directory: Path) -> ExitStack:
     """A process that kills what is left of the cluster when this one ends, however it ends."""
     stack = ExitStack()
     reaper = stack.enter_context(

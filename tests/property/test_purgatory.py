@@ -100,7 +100,7 @@ class Model:
                 continue
             if state.leader_epoch == condition.leader_epoch and not state.online:
                 entry.codes[index] = STORAGE
-            elif state.leader_epoch == condition.leader_epoch and state.leading:
+            elif state.leads_since(condition.leader_epoch):
                 if state.high_watermark >= condition.required_offset:
                     entry.codes[index] = 0 if state.in_sync_replicas_at_minimum else AFTER_APPEND
             elif state.leader_epoch >= condition.leader_epoch or state.leader_epoch == -1:
@@ -146,6 +146,8 @@ def logstore_state(key: tuple[int, bytes, int], known: PartitionState | None, st
         high_watermark = max(high_watermark, known.high_watermark)
         log_start = max(log_start, known.log_start_offset)
     online, leading, at_minimum = kind != 0, kind != 1, kind != 2
+    has_led = known is not None and known.leading and known.online and kind != 3
+    earlier = leader_epoch - known.leader_epoch + known.earlier_epochs_led if known is not None and has_led else 0
     return PartitionState(
         topic_id,
         partition,
@@ -157,6 +159,7 @@ def logstore_state(key: tuple[int, bytes, int], known: PartitionState | None, st
         leading,
         online,
         at_minimum,
+        earlier if leading and online else 0,
     )
 
 

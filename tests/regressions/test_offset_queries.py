@@ -7,7 +7,7 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.queries import SEARCHES_MAX
 from services.logstore.core.storage.effects import FindRecordEffect
-from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, WALL_MS, Host, batch, exchange, topic
+from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, WALL_MS, Host, batch, exchange, led_by_other, topic
 
 
 def host_that_leads(**config: object) -> Host:
@@ -63,10 +63,11 @@ def test_searches_that_nobody_waits_for_any_more_leave_room_for_others() -> None
     while not searches(host):
         host.run_effect(host.held[0])
         host.turn()
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, 0)])))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [led_by_other(1)])))
     answers = exchange(host.turn()).offset_answers
     assert [answer.error_code for answer in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 10
     host.holds_effects = False
     assert [out.exchanges for out in host.settle()] == [[]]
     assert host.core.is_idle
+    host.lead(topic(2, 0))
     assert host.query_offset(WALL_MS + 42).offset == 42

@@ -95,7 +95,7 @@ def test_the_cluster_can_tell_it_whom_to_follow() -> None:
     state = PartitionMetadata(
         partition=0, leader=2, leader_epoch=2, partition_epoch=5, replicas=[1, 2], in_sync_replicas=[2]
     )
-    assert replica.apply(state, 30_000, 0) is LeadershipChange.NEW_EPOCH
+    assert replica.apply(state, 30_000, 0) is LeadershipChange.NEW_LEADER
 
 
 def test_the_log_ends_before_an_epoch_that_has_become_an_earlier_one() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from barnabas.channel.messages import Outcome
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.lost_sequences import HELD_BACK_MS
+from services.gateway.core.partition_appends import HELD_BACK_MS
 from tests.unit.gateway.world import Client, World, topic
 
 NOT_LEADER, TIMED_OUT = ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT
@@ -88,6 +88,7 @@ def test_a_batch_that_was_parked_is_the_first_to_come_again() -> None:
     world.logstores[1].down()
     world.update(LED_BY_2)
     world.pod.complete(world.pod.produces[0].entry_id, Outcome.FENCED, NOT_LEADER)
+    world.logstores[2].state_answer(high_watermark=7, leader_epoch=6)
     assert codes(client) == [NOT_LEADER, TIMED_OUT]
     client.produce(0, acks=-1, records=batch(6))
     assert sent(world, 2) == []

@@ -98,7 +98,7 @@ class Invariants:
             self._check_that_it_was_decided(node, partition)
         for pending in partition.pending:
             if not pending.answered and (
-                not partition.leading or pending.result.leader_epoch != partition.leader_epoch
+                not partition.leading or pending.result.leader_epoch < partition.led_since_epoch
             ):
                 raise InvariantViolation(
                     f"{node.name}: an append to {name(key)} in epoch {pending.result.leader_epoch} waits still in "
@@ -184,7 +184,8 @@ class Invariants:
                     else:
                         assert isinstance(wait, FetchWait)
                         is_in_vain, waiting = _is_ready(wait, watch.state), f"a fetch from {wait.fetch_offset}"
-                    if is_in_vain or _is_over(watch.state, heap.leader_epoch):
+                    leads_on = isinstance(wait, ProduceWait) and _leads_on(watch.state, heap.leader_epoch)
+                    if is_in_vain or (not leads_on and _is_over(watch.state, heap.leader_epoch)):
                         raise InvariantViolation(f"{node.name}: {waiting} of {name(watch.key)} waits for {watch.state}")
 
     # --- gateways ----------------------------------------------------------------------------------------------------
@@ -214,6 +215,10 @@ def _is_ready(wait: FetchWait, state: PartitionState | None) -> bool:
         return True
     is_led = state is not None and state.leading and state.leader_epoch == wait.heap.leader_epoch
     return is_led and state is not None and state.log_start_offset > wait.fetch_offset
+
+
+def _leads_on(state: PartitionState | None, leader_epoch: int) -> bool:
+    return state is not None and state.leads_since(leader_epoch)
 
 
 def _is_over(state: PartitionState | None, leader_epoch: int) -> bool:

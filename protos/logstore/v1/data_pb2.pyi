@@ -289,6 +289,7 @@ class AppendResult(_message.Message):
     COMMITTED_FIELD_NUMBER: _builtins.int
     ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
     RECORD_ERRORS_FIELD_NUMBER: _builtins.int
+    RECORD_EPOCH_AGE_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     error_code: _builtins.int
     base_offset: _builtins.int
@@ -304,6 +305,10 @@ class AppendResult(_message.Message):
     committed: _builtins.bool
     """True when the high watermark is there already."""
     error_message: _builtins.str
+    record_epoch_age: _builtins.int
+    """How many leader epochs before leader_epoch the record before required_offset was appended: 0 but for a batch that
+    repeats one of an earlier epoch.
+    """
     @_builtins.property
     def record_errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecordError]:
         """With INVALID_RECORD and INVALID_TIMESTAMP: the records that are to blame, the first hundred of them (KIP-467)."""
@@ -322,10 +327,11 @@ class AppendResult(_message.Message):
         committed: _builtins.bool = ...,
         error_message: _builtins.str = ...,
         record_errors: _abc.Iterable[Global___RecordError] | None = ...,
+        record_epoch_age: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_offset", b"base_offset", "committed", b"committed", "error_code", b"error_code", "error_message", b"error_message", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_append_time_ms", b"log_append_time_ms", "log_start_offset", b"log_start_offset", "record_errors", b"record_errors", "request_id", b"request_id", "required_offset", b"required_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_offset", b"base_offset", "committed", b"committed", "error_code", b"error_code", "error_message", b"error_message", "leader_epoch", b"leader_epoch", "leader_id", b"leader_id", "log_append_time_ms", b"log_append_time_ms", "log_start_offset", b"log_start_offset", "record_epoch_age", b"record_epoch_age", "record_errors", b"record_errors", "request_id", b"request_id", "required_offset", b"required_offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -424,26 +430,33 @@ Global___OffsetAnswer: _TypeAlias = OffsetAnswer  # noqa: Y015
 
 @_typing.final
 class StateQuery(_message.Message):
-    """"How is this partition?": asked after a purgatory pod died with parked requests."""
+    """"How is this partition?": asked about a parked produce whose purgatory pod died, or whose leader epoch has ended."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     TOPIC_ID_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
+    LEADER_EPOCH_FIELD_NUMBER: _builtins.int
+    REQUIRED_OFFSET_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     topic_id: _builtins.bytes
     partition: _builtins.int
+    leader_epoch: _builtins.int
+    """The append that is asked about: the epoch that it was made under, and the high watermark that commits it."""
+    required_offset: _builtins.int
     def __init__(
         self,
         *,
         request_id: _builtins.int = ...,
         topic_id: _builtins.bytes = ...,
         partition: _builtins.int = ...,
+        leader_epoch: _builtins.int = ...,
+        required_offset: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "request_id", b"request_id", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader_epoch", b"leader_epoch", "partition", b"partition", "request_id", b"request_id", "required_offset", b"required_offset", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -456,9 +469,12 @@ class StateAnswer(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    HOLDS_APPEND_FIELD_NUMBER: _builtins.int
     request_id: _builtins.int
     error_code: _builtins.int
     """UNKNOWN_TOPIC_OR_PARTITION when this logstore has no such replica."""
+    holds_append: _builtins.bool
+    """The record before the query's required_offset is in this log, and was appended under the query's leader_epoch."""
     @_builtins.property
     def state(self) -> Global___PartitionState: ...
     def __init__(
@@ -467,10 +483,11 @@ class StateAnswer(_message.Message):
         request_id: _builtins.int = ...,
         error_code: _builtins.int = ...,
         state: Global___PartitionState | None = ...,
+        holds_append: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "request_id", b"request_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error_code", b"error_code", "holds_append", b"holds_append", "request_id", b"request_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -490,6 +507,7 @@ class PartitionState(_message.Message):
     LEADING_FIELD_NUMBER: _builtins.int
     ONLINE_FIELD_NUMBER: _builtins.int
     IN_SYNC_REPLICAS_AT_MINIMUM_FIELD_NUMBER: _builtins.int
+    EARLIER_EPOCHS_LED_FIELD_NUMBER: _builtins.int
     topic_id: _builtins.bytes
     partition: _builtins.int
     leader_epoch: _builtins.int
@@ -504,6 +522,10 @@ class PartitionState(_message.Message):
     """False: the log directory is offline."""
     in_sync_replicas_at_minimum: _builtins.bool
     """False: the ISR is smaller than min.insync.replicas."""
+    earlier_epochs_led: _builtins.int
+    """How many leader epochs before this one the same process has led without a break: what was appended under them is in
+    its log still. 0 where it does not lead.
+    """
     def __init__(
         self,
         *,
@@ -517,10 +539,11 @@ class PartitionState(_message.Message):
         leading: _builtins.bool = ...,
         online: _builtins.bool = ...,
         in_sync_replicas_at_minimum: _builtins.bool = ...,
+        earlier_epochs_led: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["high_watermark", b"high_watermark", "high_watermark_position", b"high_watermark_position", "in_sync_replicas_at_minimum", b"in_sync_replicas_at_minimum", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leading", b"leading", "log_start_offset", b"log_start_offset", "online", b"online", "partition", b"partition", "topic_id", b"topic_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["earlier_epochs_led", b"earlier_epochs_led", "high_watermark", b"high_watermark", "high_watermark_position", b"high_watermark_position", "in_sync_replicas_at_minimum", b"in_sync_replicas_at_minimum", "last_stable_offset", b"last_stable_offset", "leader_epoch", b"leader_epoch", "leading", b"leading", "log_start_offset", b"log_start_offset", "online", b"online", "partition", b"partition", "topic_id", b"topic_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

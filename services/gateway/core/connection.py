@@ -14,11 +14,10 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.primitives import Buffer
 from services.gateway.core.authorization import RequestContext
-from services.gateway.core.lost_sequences import LostSequences
 from services.gateway.core.slots import Slot
 
 if TYPE_CHECKING:
-    from services.gateway.core.appends import AppendOrder, PartitionKey
+    from services.gateway.core.partition_appends import PartitionAppends, PartitionKey
     from services.gateway.core.processor import Processor
 
 QUEUED_FRAME_BYTES = 256
@@ -38,10 +37,10 @@ class Connection:
         "is_closed",
         "is_paused",
         "is_runnable",
-        "lost_sequences",
         "outgoing",
         "outgoing_bytes",
         "processor",
+        "produce_requests",
         "queued_bytes",
         "queued_frames",
         "queued_since_us",
@@ -76,9 +75,9 @@ class Connection:
         """Of the requests that are unanswered, when there are any: they are all of one key."""
         self.outgoing: list[Buffer] = []
         self.outgoing_bytes = 0
-        self.append_orders: dict[PartitionKey, AppendOrder] = {}
-        self.lost_sequences: LostSequences | None = None
-        """What must not be written here, once something was lost."""
+        self.append_orders: dict[PartitionKey, PartitionAppends] = {}
+        self.produce_requests = 0
+        """All that have come."""
         self.waiting_appends = 0
         """Appends that have no credit or no route, and requests that are being converted: as long as there are any, no
         request starts.

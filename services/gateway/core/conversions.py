@@ -18,10 +18,10 @@ from barnabas.metrics.histogram import BYTE_BOUNDS, Histogram
 from barnabas.ports.compression import Codecs
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import Buffer
-from services.gateway.core.appends import PendingAppend
 from services.gateway.core.down_conversion import DownConverted, down_convert
 from services.gateway.core.effects import LogLevel
 from services.gateway.core.fetch_target import FetchTarget
+from services.gateway.core.partition_appends import PendingAppend
 from services.gateway.core.request_timing import Hop
 from services.gateway.core.up_conversion import Refusal, UpConverted, needs_up_conversion, up_convert
 

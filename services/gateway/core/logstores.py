@@ -22,7 +22,7 @@ from barnabas.metrics.histogram import Histogram
 from services.gateway.core.request_timing import timed_of
 
 if TYPE_CHECKING:
-    from services.gateway.core.appends import AppendOrder, PendingAppend
+    from services.gateway.core.partition_appends import PartitionAppends, PendingAppend
     from services.gateway.core.queries import PendingQuery
     from services.gateway.core.reads import PendingRead
     from services.gateway.core.request_timing import RequestTiming
@@ -75,7 +75,7 @@ class Logstore:
         """Of timed requests on the exchange."""
         self.appends_in_flight: dict[int, PendingAppend] = {}
         self.queries_in_flight: dict[int, PendingQuery] = {}
-        self.waiting_orders: deque[AppendOrder] = deque()
+        self.waiting_orders: deque[PartitionAppends] = deque()
         """Those with appends that lack credit here, each once."""
         self.waiting_queries: deque[PendingQuery] = deque()
         self.read_is_up = False

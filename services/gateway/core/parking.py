@@ -13,9 +13,9 @@ from barnabas.channel.messages import FetchCondition, ParkFetch, ParkGroup, Park
 from services.gateway.core.request_timing import Hop, timed_of
 
 if TYPE_CHECKING:
-    from services.gateway.core.appends import PendingAppend
     from services.gateway.core.fetch_wait import FetchWait
     from services.gateway.core.group_wait import PendingMember
+    from services.gateway.core.partition_appends import PendingAppend
     from services.gateway.core.processor import Processor
     from services.gateway.core.produce import PendingProduce
 

@@ -158,7 +158,7 @@ class Processor:
     def exchange_up(self, node_id: int, now_ms: int) -> None:
         self.now_ms = now_ms
         self.logstores.ensure(node_id).exchange_is_up = True
-        self.appends.reroute()
+        self.appends.routes_changed()
 
     def exchange_down(self, node_id: int, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -239,14 +239,14 @@ class Processor:
         """After it returns, requests are answered by this revision."""
         self.now_ms = now_ms
         if self.image.apply(update):
-            self.appends.reroute()
+            self.appends.routes_changed()
             self.controller.image_updated()
             self.read_replicas.image_changed()
 
     def adopt_leader(self, topic_id: bytes, partition: int, leader: int, leader_epoch: int) -> None:
-        """A logstore knows better than the image who leads."""
+        """Believe a logstore that knows a later leader than the image; what waits is routed at the end of the turn."""
         if self.image.adopt_leader(topic_id, partition, leader, leader_epoch):
-            self.appends.reroute()
+            self.appends.routes_changed()
 
     def controller_answered(self, call_id: int, answer: ControllerAnswer | None, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -273,7 +273,7 @@ class Processor:
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
-        if self.clients.has_more() or self.journal.lines:
+        if self.clients.has_more() or self.appends.has_more() or self.journal.lines:
             return self.now_ms
         deadlines_ms = [
             self.deadlines.next_deadline_ms(),
@@ -286,6 +286,7 @@ class Processor:
 
     def take_outputs(self) -> Outputs:
         """All effects since the last call; requests that waited for something that is now over start here."""
+        self.appends.go_on()
         self.reads.memory_freed()
         self.clients.run()
         outputs = Outputs(

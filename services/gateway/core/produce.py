@@ -1,9 +1,19 @@
 """A Produce request under way: appended by the leaders, then, with acks=all, parked until its records are committed.
 
-A partition that purgatory can't speak for any more (its pod is gone, or has said nothing for long) is asked of the
-leader that appended it: the same epoch and satisfied is success; the same and not is parked again, or asked again later
-while no pod is up; another epoch is NOT_LEADER_OR_FOLLOWER; a leader that can't be reached by the deadline is
-REQUEST_TIMED_OUT. Success never comes from an entry that was lost.
+A partition that purgatory can't speak for any more (its pod is gone, has said nothing for long, or has seen the leader
+epoch end) is asked of its leader:
+
+- The one that appended it leads still, without a break since: committed is success, not committed is parked again, or
+  asked again later while no pod is up.
+- Another one leads, or the same one after a break. If its log holds the append, the append is parked there, under the
+  new epoch: it is committed when that leader's high watermark has passed it. If not, it is NOT_LEADER_OR_FOLLOWER.
+- None can be asked: REQUEST_TIMED_OUT ("maybe written") at the deadline, or `route_wait_ms_max` after the leader was
+  lost.
+
+So success never comes from an entry that was lost, nor from a later leader's watermark alone; and a producer hears
+NOT_LEADER_OR_FOLLOWER of what the new leader does not have. Kafka answers it for all that waits: Java finds its batch
+known at the new leader, while librdkafka takes it for not written, and may send it under another producer epoch
+(https://github.com/confluentinc/librdkafka/issues/4953).
 """
 
 from __future__ import annotations
@@ -12,11 +22,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import AppendResult, Completion, Outcome, ProduceCondition, StateAnswer
+from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.produce import BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
-from services.gateway.core.appends import UNSENT, PendingAppend
-from services.gateway.core.lost_sequences import LOSSES, LostSequences
+from services.gateway.core.partition_appends import LOSSES, UNSENT, PendingAppend
 from services.gateway.core.queries import PendingStateQuery
 from services.gateway.core.request_timing import Hop
 from services.gateway.core.slots import ResponseKind, Slot
@@ -30,10 +40,25 @@ ACKS_NONE = 0
 
 
 class PendingProduce(Slot):
-    __slots__ = ("acks", "appends", "deadline_ms", "entry_id", "has_failed", "pod", "response", "unanswered")
+    __slots__ = (
+        "acks",
+        "appends",
+        "deadline_ms",
+        "entry_id",
+        "has_failed",
+        "is_leader_missing",
+        "leader_wait_until_ms",
+        "pod",
+        "position",
+        "response",
+        "unanswered",
+    )
 
     def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(connection, header, frame_bytes)
+        connection.produce_requests += 1
+        self.position = connection.produce_requests
+        """Among the produce requests of its connection, from 1."""
         self.acks = 0
         self.deadline_ms = 0
         self.response: ProduceResponse = ProduceResponse()
@@ -41,6 +66,10 @@ class PendingProduce(Slot):
         self.unanswered = 0
         """Appends, or state queries, whose answers are still to come."""
         self.has_failed = False
+        self.is_leader_missing = False
+        """Whether a partition has no leader that can be asked, as far as the last round of questions has found."""
+        self.leader_wait_until_ms = -1
+        """Until when the next leader of a partition is looked for; -1 while each has one."""
         self.pod: Pod | None = None
         self.entry_id = 0
 
@@ -65,9 +94,13 @@ class PendingProduce(Slot):
             response.base_offset = result.base_offset
             response.log_append_time_ms = result.log_append_time_ms
             response.log_start_offset = result.log_start_offset
+            if result.base_offset < 0:
+                # The log has it already, and does not know its place any more: a success without an offset.
+                response.error_code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
             if self.acks == ACKS_ALL and not result.committed:
                 append.is_parked = True
                 append.leader_epoch = result.leader_epoch
+                append.record_epoch = result.leader_epoch - result.record_epoch_age
                 append.required_offset = result.required_offset
         else:
             if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and result.leader_epoch >= 0:
@@ -75,7 +108,8 @@ class PendingProduce(Slot):
                     append.topic_id, append.partition, result.leader_id, result.leader_epoch
                 )
             error_code = result.error_code
-            if error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_behind_a_lost_one(append):
+            if error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_fenced(append):
+                # It was under way when the one before it failed.
                 error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._fail(append, error_code, result.error_message or None)
             response.record_errors = [
@@ -86,11 +120,9 @@ class PendingProduce(Slot):
         if self.unanswered == 0:
             self._settle()
 
-    def _is_behind_a_lost_one(self, append: PendingAppend) -> bool:
-        """It was under way when that one was refused."""
-        connection = self.connection
-        lost = connection.lost_sequences
-        return lost is not None and lost.hold_back(append.key, append.records, connection.processor.now_ms)
+    def _is_fenced(self, append: PendingAppend) -> bool:
+        order = append.order
+        return order is not None and order.holds_back(append, self, self.connection.processor.now_ms)
 
     def refuse(self, append: PendingAppend, error: ErrorCode, message: str) -> None:
         """It goes to no leader."""
@@ -98,13 +130,11 @@ class PendingProduce(Slot):
         self._fail(append, error, message)
 
     def _fail(self, append: PendingAppend, error_code: int, message: str | None = None) -> None:
-        append.is_parked = False
         self.has_failed = True
-        if error_code in LOSSES:
-            connection = self.connection
-            if connection.lost_sequences is None:
-                connection.lost_sequences = LostSequences()
-            connection.lost_sequences.lost(append.key, append.records, self)
+        if error_code in LOSSES and append.order is not None:
+            append.order.raise_fence(append, self)
+        if append.is_parked:
+            self._unpark(append)
         response = append.response
         response.error_code = error_code
         response.error_message = message
@@ -126,6 +156,11 @@ class PendingProduce(Slot):
             endpoints.append(NodeEndpoint(metadata.leader, address.host, address.port, address.rack))
 
     # --- waiting for the commit ---
+
+    def _unpark(self, append: PendingAppend) -> None:
+        """It is committed, or has failed."""
+        append.is_parked = False
+        self.connection.processor.appends.decided(append)
 
     def _parked(self) -> list[PendingAppend]:
         return [append for append in self.appends if append.is_parked]
@@ -166,11 +201,18 @@ class PendingProduce(Slot):
         if len(codes) != len(parked):
             indeterminate = ErrorCode.NONE if completion.outcome is Outcome.SATISFIED else ErrorCode.REQUEST_TIMED_OUT
             codes = [indeterminate] * len(parked)
+        is_leader_lost = False
         for append, code in zip(parked, codes, strict=True):
-            append.is_parked = False
-            if code:
+            if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                is_leader_lost = True
+            elif code:
                 self._fail(append, code)
-        self._respond()
+            else:
+                self._unpark(append)
+        if is_leader_lost:
+            self._ask_leaders()
+        else:
+            self._respond()
 
     def pod_lost(self) -> None:
         self.pod = None
@@ -180,42 +222,76 @@ class PendingProduce(Slot):
         processor = self.connection.processor
         parked = self._parked()
         self.unanswered = len(parked)
+        self.is_leader_missing = False
         for append in parked:
             metadata = processor.image.partition(append.topic_id, append.partition)
-            if metadata is None or metadata.leader_epoch > append.leader_epoch:
+            if metadata is None:
                 self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self.unanswered -= 1
-            elif not processor.queries.submit(PendingStateQuery(self, append), append.leader_id):
+                continue
+            leader_id = metadata.leader if metadata.leader_epoch > append.leader_epoch else append.leader_id
+            query = PendingStateQuery(self, append, leader_id)
+            if leader_id == NO_LEADER or not processor.queries.submit(query, leader_id):
+                self._miss_leader(is_lost=leader_id != append.leader_id)
                 self.unanswered -= 1
         if self.unanswered == 0:
             self._settle_without_pod()
         else:
             processor.deadlines.add(self, self.deadline_ms)
 
-    def state_answered(self, append: PendingAppend, answer: StateAnswer | None) -> None:
-        """The leader's state, or None where it could not be asked after all."""
+    def _miss_leader(self, *, is_lost: bool) -> None:
+        """Look for a leader again. `is_lost`: the one that appended leads no more, and the next is not there yet."""
+        self.is_leader_missing = True
+        if is_lost and self.leader_wait_until_ms < 0:
+            processor = self.connection.processor
+            self.leader_wait_until_ms = processor.now_ms + processor.config.route_wait_ms_max
+
+    def state_answered(self, query: PendingStateQuery, answer: StateAnswer | None) -> None:
+        """A leader's state, or None where it could not be asked after all."""
         if self.kind is not None or self.connection.is_closed:
             return
-        if answer is not None:
-            self._judge(append, answer)
+        if answer is None:
+            self._miss_leader(is_lost=query.node_id != query.append.leader_id)
+        elif query.append.is_parked:
+            self._judge(query.append, query.node_id, answer)
         self.unanswered -= 1
         if self.unanswered > 0:
             return
-        if answer is None:
+        if self.is_leader_missing:
             self._settle_without_pod()
         else:
+            self.leader_wait_until_ms = -1
             self._settle()
 
-    def _judge(self, append: PendingAppend, answer: StateAnswer) -> None:
+    def _judge(self, append: PendingAppend, node_id: int, answer: StateAnswer) -> None:
         state = answer.state
-        if state is None or not state.leading or state.leader_epoch != append.leader_epoch:
-            self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif not state.online:
+        is_appender = node_id == append.leader_id
+        if state is None:
+            self._miss_leader(is_lost=True)
+        elif is_appender and state.leader_epoch == append.leader_epoch and not state.online:
             self._fail(append, ErrorCode.KAFKA_STORAGE_ERROR)
-        elif state.high_watermark >= append.required_offset:
-            append.is_parked = False
-            if not state.in_sync_replicas_at_minimum:
+        elif (is_appender and state.leads_since(append.leader_epoch)) or self._follow(append, node_id, answer):
+            if state.high_watermark < append.required_offset:
+                return
+            if state.in_sync_replicas_at_minimum:
+                self._unpark(append)
+            else:
                 self._fail(append, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+    def _follow(self, append: PendingAppend, node_id: int, answer: StateAnswer) -> bool:
+        """Have the append wait for the next leader from now on.
+
+        False where there is none yet, or its log lacks the append.
+        """
+        state = answer.state
+        if state is None or not (state.online and state.leading and state.leader_epoch > append.leader_epoch):
+            self._miss_leader(is_lost=True)
+            return False
+        if not answer.holds_append:
+            self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return False
+        append.leader_id, append.leader_epoch = node_id, state.leader_epoch
+        return True
 
     def _settle_without_pod(self) -> None:
         """Some leader could not be asked: try again a little later, until the deadline."""
@@ -234,8 +310,9 @@ class PendingProduce(Slot):
     # --- the end ---
 
     def expire(self, now_ms: int) -> None:
-        if now_ms < self.deadline_ms and self.unanswered == 0:
-            # Nobody holds it, or a pod that may be cut off the leader.
+        is_given_up = 0 <= self.leader_wait_until_ms <= now_ms
+        if now_ms < self.deadline_ms and self.unanswered == 0 and not is_given_up:
+            # No pod holds it, or one that may be cut off the leader.
             self.connection.processor.parking.cancel(self)
             self._ask_leaders()
         else:

@@ -13,8 +13,8 @@ from barnabas.wire.messages.list_offsets import ListOffsetsPartitionResponse
 from services.gateway.core.logstores import Logstore
 
 if TYPE_CHECKING:
-    from services.gateway.core.appends import PendingAppend
     from services.gateway.core.handlers.api_02_list_offsets import PendingListOffsets
+    from services.gateway.core.partition_appends import PendingAppend
     from services.gateway.core.processor import Processor
     from services.gateway.core.produce import PendingProduce
 
@@ -44,15 +44,17 @@ class PendingOffsetQuery(OffsetQuery):
 
 
 class PendingStateQuery(StateQuery):
-    __slots__ = ("append", "asker")
+    __slots__ = ("append", "asker", "node_id")
 
-    def __init__(self, asker: PendingProduce, append: PendingAppend) -> None:
-        super().__init__(0, append.topic_id, append.partition)
+    def __init__(self, asker: PendingProduce, append: PendingAppend, node_id: int) -> None:
+        super().__init__(0, append.topic_id, append.partition, append.record_epoch, append.required_offset)
         self.asker = asker
         self.append = append
+        self.node_id = node_id
+        """The logstore that is asked."""
 
     def lost(self) -> None:
-        self.asker.state_answered(self.append, None)
+        self.asker.state_answered(self, None)
 
 
 PendingQuery: TypeAlias = PendingOffsetQuery | PendingStateQuery
@@ -98,7 +100,7 @@ class QueryRouter:
     def state_answered(self, logstore: Logstore, answer: StateAnswer) -> None:
         query = logstore.queries_in_flight.pop(answer.request_id, None)
         if isinstance(query, PendingStateQuery):
-            query.asker.state_answered(query.append, answer)
+            query.asker.state_answered(query, answer)
 
     def stream_lost(self, logstore: Logstore) -> None:
         lost = [*logstore.queries_in_flight.values(), *logstore.waiting_queries]

@@ -89,7 +89,9 @@ class Appends:
         log = partition.log
         result = AppendResult(append.request_id)
         pending = PendingAppend(stream, partition, result, len(append.records))
-        outcome = log.append(records, append.leader_epoch, wall_ms, pending)
+        # Of the present one, where the gateway knew of an earlier one under which this logstore led already.
+        leader_epoch = partition.leader_epoch
+        outcome = log.append(records, leader_epoch, wall_ms, pending)
         if isinstance(outcome, ErrorCode):
             self._refuse(stream, append, outcome)
             if log.error is not None:
@@ -98,8 +100,10 @@ class Appends:
         result.base_offset = outcome.base_offset
         result.log_append_time_ms = outcome.log_append_time_ms
         result.log_start_offset = log.log_start_offset
-        result.leader_epoch = append.leader_epoch
+        result.leader_epoch = leader_epoch
         result.required_offset = outcome.required_offset
+        if outcome.is_duplicate:
+            result.record_epoch_age = max(0, leader_epoch - log.leader_epochs.epoch_of(outcome.required_offset - 1))
         if outcome.is_written:
             partition.meter.produce_requests += 1
             self._succeed(pending)

@@ -228,7 +228,12 @@ class Control:
             case LeadershipChange.SAME_LEADER:
                 self._watches.changed(partition)
                 self._replication.role_changed(partition)
-            case LeadershipChange.NEW_EPOCH:
+            case LeadershipChange.LEADS_ON:
+                # Fetches of followers belong to the epoch that has ended; appends and reads of clients go on.
+                self._replication.leading.fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._watches.changed(partition)
+                self._replication.role_changed(partition)
+            case LeadershipChange.NEW_LEADER:
                 self._fail_pending(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self._watches.changed(partition)
                 self._replication.role_changed(partition)

@@ -33,7 +33,8 @@ class LeadershipChange(Enum):
     STALE = "an older state than the one known: refused"
     UNCHANGED = "the state known already"
     SAME_LEADER = "a newer state of the same leader epoch: only the ISR or the replicas moved"
-    NEW_EPOCH = "a newer leader epoch: everything pending under the older one has failed"
+    LEADS_ON = "a newer leader epoch, and this logstore leads as it did: what is pending goes on"
+    NEW_LEADER = "a newer leader epoch of another leader, or the first of this one: everything pending has failed"
 
 
 class Partition:
@@ -51,6 +52,7 @@ class Partition:
         "leader_id",
         "leader_recovering",
         "leading",
+        "led_since_epoch",
         "log",
         "meter",
         "node_id",
@@ -75,6 +77,8 @@ class Partition:
         """That of its topic, once it is among the replicas."""
         self.online = True
         self.leading = False
+        self.led_since_epoch = NO_EPOCH
+        """The first epoch of those under which it has led without a break until now, while it leads."""
         self.is_stopped = False
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
@@ -94,7 +98,7 @@ class Partition:
     # --- leadership --------------------------------------------------------------------------------------------------
 
     def apply(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        """Take the controller's word on this partition. The caller fails what is pending when that is NEW_EPOCH."""
+        """Take the controller's state of this partition. The caller fails what is pending when that is NEW_LEADER."""
         newer = (state.leader_epoch, state.partition_epoch)
         known = (self.leader_epoch, self.partition_epoch)
         if newer < known or state.leader_epoch < self.log.leader_epochs.latest:
@@ -109,14 +113,19 @@ class Partition:
         self.replicas = state.replicas
         self.leader_recovering = state.leader_recovering
         self._commit_members(state.in_sync_replicas)
+        has_led = self.leading
         self.leading = self.online and state.leader == self.node_id
+        if self.leading and not has_led:
+            self.led_since_epoch = state.leader_epoch
         self._follow_assignment(state, now_ms, new_epoch=new_epoch)
         if self.leading:
             if new_epoch:
                 self.log.leader_epochs.assign(state.leader_epoch, self.log.next_offset)
                 self.epoch_start_offset = self.log.next_offset
             self.advance_high_watermark(lag_ms_max, now_ms)
-        return LeadershipChange.NEW_EPOCH if new_epoch else LeadershipChange.SAME_LEADER
+        if not new_epoch:
+            return LeadershipChange.SAME_LEADER
+        return LeadershipChange.LEADS_ON if has_led and self.leading else LeadershipChange.NEW_LEADER
 
     def _learn_replicas(self, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
         """Of a state whose ISR is known already: the answer to AlterPartition that brought it names no replicas, and
@@ -264,8 +273,10 @@ class Partition:
     # --- checks ------------------------------------------------------------------------------------------------------
 
     def check_append(self, leader_epoch: int, acks: int) -> ErrorCode:
-        """Whether an append may be tried: the opener's epoch has to be ours (its error carries the newer one)."""
-        if self.leading and leader_epoch == self.leader_epoch:
+        """Whether an append may be tried: this logstore has to have led without a break since `leader_epoch`, under
+        which the gateway knew it to lead (the error carries the newer epoch).
+        """
+        if self.leading and self.led_since_epoch <= leader_epoch <= self.leader_epoch:
             if acks != -1 or self.in_sync_replicas_at_minimum:
                 return ErrorCode.NONE
             return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -294,6 +305,18 @@ class Partition:
             return ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE
 
+    def holds_append(self, leader_epoch: int, required_offset: int) -> bool:
+        """Whether the record before `required_offset` is in the log, and was appended under `leader_epoch`.
+
+        Only one leader appends under an epoch, so that the same offset and epoch is the same record in every log.
+        """
+        last_offset = required_offset - 1
+        return (
+            self.online
+            and self.log.log_start_offset <= last_offset < self.log.log_end_offset
+            and self.log.leader_epochs.epoch_of(last_offset) == leader_epoch
+        )
+
     # --- what others see ---------------------------------------------------------------------------------------------
 
     def state(self) -> PartitionState:
@@ -314,4 +337,5 @@ class Partition:
             online=True,
             # Of records that are committed: whoever is about to join has them too (Kafka's `maximalIsr`).
             in_sync_replicas_at_minimum=len(self.isr.maximal) >= self.in_sync_replicas_min,
+            earlier_epochs_led=self.leader_epoch - self.led_since_epoch if self.leading else 0,
         )

@@ -54,7 +54,8 @@ class Queries:
         if partition is None:
             answer = StateAnswer(query.request_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            answer = StateAnswer(query.request_id, ErrorCode.NONE, partition.state())
+            holds_append = partition.holds_append(query.leader_epoch, query.required_offset)
+            answer = StateAnswer(query.request_id, ErrorCode.NONE, partition.state(), holds_append)
         self._outbox.exchange_response(stream).state_answers.append(answer)
 
     def query_offset(self, stream: ExchangeStream, query: OffsetQuery) -> None:

@@ -245,7 +245,8 @@ class PurgatoryCore:
         """End what waits on epochs that the controller has ended, or on topics that it has deleted: a leader that is
         dead or stands still never says so itself.
 
-        A topic that is not in the image is deleted only if it was there before; it may be too new otherwise.
+        A topic that is not in the image is deleted only if it was there before; it may be too new otherwise. A produce
+        whose leader leads on under another epoch waits for the leader's own word: it may have led without a break.
         """
         deleted_topic_ids = self._topic_ids - image.topics_by_id.keys()
         self._topic_ids = set(image.topics_by_id)
@@ -255,7 +256,10 @@ class PurgatoryCore:
             if metadata is None and topic_id not in deleted_topic_ids:
                 continue
             for leader_epoch, measure in list(watch.heaps):
-                if metadata is None or leader_epoch < metadata.leader_epoch:
+                leads_on = (
+                    metadata is not None and measure is Measure.HIGH_WATERMARK and metadata.leader == watch.node_id
+                )
+                if metadata is None or (leader_epoch < metadata.leader_epoch and not leads_on):
                     for wait in watch.heaps[(leader_epoch, measure)].pop_all():
                         self._fence(wait)
             self._tidy(watch)
@@ -309,7 +313,7 @@ class PurgatoryCore:
     def _look_at(self, watch: PartitionWatch, log_start_moved: bool) -> None:
         """The state of `watch` is new: end what it ends, touch nothing else."""
         for (leader_epoch, measure), heap in list(watch.heaps.items()):
-            if watch.standing(leader_epoch) is Standing.UNKNOWN:
+            if watch.standing(leader_epoch, measure) is Standing.UNKNOWN:
                 continue
             if watch.may_wait(leader_epoch, measure):
                 reached = heap.pop_reached(watch.value(measure))

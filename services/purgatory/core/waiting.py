@@ -22,7 +22,7 @@ READ_COMMITTED = 1
 
 
 class ProduceWait(Wait):
-    """`required_offset` has to be below the high watermark of the epoch that the records were appended under."""
+    """`required_offset` has to be below the high watermark of a leader that has led since the epoch of the append."""
 
     __slots__ = ("entry", "error_code", "required_offset")
 
@@ -36,7 +36,7 @@ class ProduceWait(Wait):
     def judge(self) -> int | None:
         """The condition's error code as things stand, None while it has to wait."""
         watch = self.heap.watch
-        standing = watch.standing(self.heap.leader_epoch)
+        standing = watch.standing(self.heap.leader_epoch, Measure.HIGH_WATERMARK)
         if standing is Standing.LEADING:
             state = watch.state
             assert state is not None
@@ -69,7 +69,7 @@ class FetchWait(Wait):
         """True when waiting is over whatever the bytes: leader, epoch or directory gone, or the log starts further
         on."""
         watch, leader_epoch = self.heap.watch, self.heap.leader_epoch
-        if watch.standing(leader_epoch) is Standing.UNKNOWN:
+        if watch.standing(leader_epoch, self.heap.measure) is Standing.UNKNOWN:
             return False
         return not watch.may_wait(leader_epoch, self.heap.measure) or (
             watch.state is not None and watch.state.log_start_offset > self.fetch_offset
@@ -78,7 +78,7 @@ class FetchWait(Wait):
     def position_reached(self) -> int:
         """How far the log is known to be readable for this wait, at least its own position."""
         watch, leader_epoch = self.heap.watch, self.heap.leader_epoch
-        is_unknown = watch.standing(leader_epoch) is Standing.UNKNOWN
+        is_unknown = watch.standing(leader_epoch, self.heap.measure) is Standing.UNKNOWN
         if is_unknown or not watch.may_wait(leader_epoch, self.heap.measure):
             return self.fetch_position
         return max(watch.value(self.heap.measure), self.fetch_position)

@@ -162,10 +162,17 @@ class PartitionWatch:
     def lose_sight(self) -> None:
         self.learn(None)
 
-    def standing(self, leader_epoch: int) -> Standing:
+    def standing(self, leader_epoch: int, measure: Measure) -> Standing:
+        """How `leader_epoch` stands for waits of `measure`.
+
+        A high watermark speaks for appends of earlier epochs too, as long as the same logstore has led without a break:
+        its log holds them still. Readers begin again with each epoch, by which they are fenced (KIP-320).
+        """
         state = self.state
         if state is None:
             return Standing.UNKNOWN
+        if measure is Measure.HIGH_WATERMARK and state.leads_since(leader_epoch):
+            return Standing.LEADING
         if state.leader_epoch != leader_epoch:
             # -1 is "holds no such replica": a leader of `leader_epoch` did, so it has been taken away or restarted.
             older = -1 < state.leader_epoch < leader_epoch
@@ -176,7 +183,7 @@ class PartitionWatch:
 
     def may_wait(self, leader_epoch: int, measure: Measure) -> bool:
         """Whether the measure may still move for those who wait under this epoch."""
-        match self.standing(leader_epoch):
+        match self.standing(leader_epoch, measure):
             case Standing.UNKNOWN | Standing.LEADING:
                 return True
             case Standing.FOLLOWING:

@@ -41,9 +41,13 @@ def prepare(toolchain: str) -> Path:
         case "rust":
             _need("cargo", "cc", "make")
             return _built(toolchain, [["cargo", "build"]])
-        case "java":
-            _need("java", "javac", "mvn")
+        case "peer":
+            _need("java", "javac")
             _run([str(ROOT / "scripts/peer")], ROOT, CACHE / "peer.log")
+            return PEER_LIBS
+        case "java":
+            _need("mvn")
+            prepare("peer")
             copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
             sources = sorted(str(path.relative_to(SOURCES / "java")) for path in (SOURCES / "java").glob("*.java"))
             compile_all = ["javac", "-d", "classes", "-cp", f"{PEER_LIBS}/*:libs/*", *sources]

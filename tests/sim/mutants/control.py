@@ -10,8 +10,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.control import Control
 from services.logstore.core.partition import LeadershipChange, Partition
-from tests.sim.faults import Fault
-from tests.sim.mutants.planting import LATE_LEADERS, LATE_WORDS, LEADERS, SMALL, Mutants, replace_in
+from tests.sim.mutants.planting import LATE_LEADERS, LATE_WORDS, LEADERS, Mutants, replace_in
 
 CONTROL = Mutants("control")
 
@@ -66,15 +65,34 @@ def older_epochs_are_accepted() -> None:
     replace_in(Partition, "apply", apply)
 
 
-@CONTROL.breaks("7", [Fault.LEASE_ENDS_EARLY, Fault.SLOW_DISK], at_most=replace(SMALL, replication_factor=1))
-def a_newer_epoch_of_the_same_leader_is_no_news() -> None:
-    """Elected again, it goes on as if nothing had been in between."""
+@CONTROL.breaks_for(
+    "8",
+    "tests/unit/logstore/service/test_appends.py"
+    "::test_another_leader_epoch_is_refused_with_the_newest_leader_and_epoch",
+)
+def a_leader_counts_as_unbroken_whatever_was_in_between() -> None:
+    """Elected again, it vouches for what it appended before it followed another."""
     original = Partition.apply
 
     def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
-        leads_on = self.leading and state.leader == self.node_id and state.leader_epoch > self.leader_epoch
+        led_since_epoch = self.led_since_epoch
         change = original(self, state, lag_ms_max, now_ms)
-        return LeadershipChange.SAME_LEADER if leads_on else change
+        if self.leading and led_since_epoch >= 0:
+            self.led_since_epoch = led_since_epoch
+        return change
+
+    replace_in(Partition, "apply", apply)
+
+
+@CONTROL.breaks_for(
+    "7", "tests/unit/logstore/service/test_appends.py::test_another_epoch_of_the_same_leader_fails_nothing"
+)
+def another_epoch_of_the_same_leader_fails_what_is_pending() -> None:
+    original = Partition.apply
+
+    def apply(self: Partition, state: PartitionMetadata, lag_ms_max: int, now_ms: int) -> LeadershipChange:
+        change = original(self, state, lag_ms_max, now_ms)
+        return LeadershipChange.NEW_LEADER if change is LeadershipChange.LEADS_ON else change
 
     replace_in(Partition, "apply", apply)
 

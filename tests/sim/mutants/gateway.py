@@ -7,10 +7,11 @@ from typing import Any
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.appends import AppendRouter, PendingAppend
+from services.gateway.core.appends import AppendRouter
 from services.gateway.core.connection import Connection
 from services.gateway.core.fetch_sessions import FetchSession, FetchSessions
 from services.gateway.core.handlers.api_18_api_versions import unsupported_version
+from services.gateway.core.partition_appends import PendingAppend
 from services.gateway.core.processor import Processor
 from services.gateway.core.produce import PendingProduce
 from services.gateway.core.requests import RequestRoom

@@ -16,7 +16,7 @@ PURGATORY = Mutants("purgatory")
 
 @PURGATORY.breaks("8", LEADERS)
 def purgatory_ignores_epochs() -> None:
-    def standing(self: PartitionWatch, leader_epoch: int) -> Standing:
+    def standing(self: PartitionWatch, leader_epoch: int, measure: Measure) -> Standing:
         return Standing.LEADING if self.state is not None and self.state.leading else Standing.UNKNOWN
 
     replace_in(PartitionWatch, "standing", standing)
@@ -71,8 +71,8 @@ def leader_change_leaves_produces_parked() -> None:
     """What was parked under an older epoch waits for its timeout."""
     original = PartitionWatch.standing
 
-    def standing(self: PartitionWatch, leader_epoch: int) -> Standing:
-        found = original(self, leader_epoch)
+    def standing(self: PartitionWatch, leader_epoch: int, measure: Measure) -> Standing:
+        found = original(self, leader_epoch, measure)
         return Standing.UNKNOWN if found in (Standing.ENDED, Standing.FOLLOWING) else found
 
     replace_in(PartitionWatch, "standing", standing)

@@ -19,7 +19,7 @@ from bench.control.recording import Event, Recording, read_recordings
 from bench.control.report import ControlRun, tables
 from bench.report import ROOT
 from tests.unit.logstore.service import support
-from tests.unit.logstore.service.support import EXCHANGE, Host, append_results, topic
+from tests.unit.logstore.service.support import EXCHANGE, Host, append_results, led_by_other, topic
 
 STEP, PLACES = 10, 20
 
@@ -55,7 +55,7 @@ def test_how_much_data_goes_before_a_command(
     host.core.on_control(1, host.command(LeaderAndIsr(True, [topic(0, 0)])))
     host.settle()
     host.send(*[host.append_request() for _ in range(appends)])
-    host.core.on_control(1, host.command(LeaderAndIsr(False, [topic(1, 0)])))
+    host.core.on_control(1, host.command(LeaderAndIsr(False, [led_by_other(1)])))
     results = [result for out in host.settle() for result in append_results(out)]
     errors = [result.error_code for result in results]
     assert errors.count(ErrorCode.NONE) == taken_before_the_command

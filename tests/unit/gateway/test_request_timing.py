@@ -85,7 +85,7 @@ def produce_story(usual_us: Hops) -> Hops:
     world.pod.complete(entry.entry_id, Outcome.SATISFIED)
     world.clock_us += usual_us["response_queue"]
     client.takes_answers = False
-    world.logstore.say(ExchangeResponse(append_results=[AppendResult(late.request_id, committed=True)]))
+    world.logstore.say(ExchangeResponse(append_results=[AppendResult(late.request_id, base_offset=6, committed=True)]))
     world.clock_us += usual_us["response_send"]
     client.leave_unread(0)
     del client.answers[0]

@@ -53,8 +53,8 @@ LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))
 TOPIC_ID = b"0123456789abcdef"
 AMPLE = Credit(1000, 1 << 30)
-BATCH = bytes(16) + b"\x02" + bytes(44)
-"""Records that the gateway takes for a batch without compression."""
+BATCH = bytes(16) + b"\x02" + bytes(26) + b"\xff" * 14 + bytes(4)
+"""Records that the gateway takes for a batch without compression, of a producer that is not idempotent."""
 
 
 def topic(
@@ -267,7 +267,15 @@ class ScriptedLogstore:
         self.world.processor.logstore_answered(call.call_id, answer, self.world.now_ms)
         self.world.turn()
 
-    def state_answer(self, high_watermark: int, *, leader_epoch: int = 5, leading: bool = True) -> None:
+    def state_answer(
+        self,
+        high_watermark: int,
+        *,
+        leader_epoch: int = 5,
+        leading: bool = True,
+        holds_append: bool = False,
+        earlier_epochs_led: int = 0,
+    ) -> None:
         """Answer the oldest state query."""
         query = self.state_queries.pop(0)
         state = PartitionState(
@@ -278,8 +286,10 @@ class ScriptedLogstore:
             leading=leading,
             online=True,
             in_sync_replicas_at_minimum=True,
+            earlier_epochs_led=earlier_epochs_led,
         )
-        self.say(ExchangeResponse(state_answers=[StateAnswer(query.request_id, 0, state)]))
+        answer = StateAnswer(query.request_id, 0, state, holds_append)
+        self.say(ExchangeResponse(state_answers=[answer]))
 
 
 @dataclass

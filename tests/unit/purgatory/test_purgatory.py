@@ -63,6 +63,7 @@ def state(
     leading: bool = True,
     online: bool = True,
     at_minimum: bool = True,
+    earlier_epochs_led: int = 0,
 ) -> PartitionState:
     return PartitionState(
         topic_id,
@@ -75,7 +76,16 @@ def state(
         leading,
         online,
         at_minimum,
+        earlier_epochs_led,
     )
+
+
+def image(leader_epoch: int, leader: int = LEADER) -> ClusterImage:
+    """What the controller says of partition 0."""
+    known = ClusterImage()
+    partition = PartitionMetadata(0, leader, leader_epoch, 9, [1, 2], [2])
+    known.apply(UpdateMetadata(1, True, "c", 1, [], [], [TopicMetadata("t", TOPIC, {}, [partition])]))
+    return known
 
 
 def absent(partition: int = 0) -> PartitionState:
@@ -95,6 +105,29 @@ def test_a_high_watermark_of_the_same_topic_and_epoch_satisfies(core: PurgatoryC
     core.partition_states(LEADER, [state(11)])
     core.advance(10_000)
     assert completions(core) == []
+
+
+def test_a_leader_that_leads_on_under_another_epoch_completes_what_it_appended(core: PurgatoryCore) -> None:
+    core.park_produce(STREAM, produce(1, condition(10)), 0)
+    core.partition_states(LEADER, [state(9, leader_epoch=EPOCH + 2, earlier_epochs_led=2)])
+    assert completions(core) == []
+    core.partition_states(LEADER, [state(10, leader_epoch=EPOCH + 2, earlier_epochs_led=2)])
+    assert completions(core) == [Completion(1, Outcome.SATISFIED, [ErrorCode.NONE])]
+
+
+def test_a_leader_that_did_not_lead_in_between_completes_nothing(core: PurgatoryCore) -> None:
+    core.park_produce(STREAM, produce(1, condition(10)), 0)
+    core.partition_states(LEADER, [state(50, leader_epoch=EPOCH + 2, earlier_epochs_led=1)])
+    assert completions(core) == [Completion(1, Outcome.FENCED, [ErrorCode.NOT_LEADER_OR_FOLLOWER])]
+
+
+def test_an_image_in_which_the_leader_leads_on_ends_no_produce(core: PurgatoryCore) -> None:
+    """The leader itself says whether it has led without a break."""
+    core.park_produce(STREAM, produce(1, condition(10)), 0)
+    core.metadata_applied(image(leader_epoch=EPOCH + 1))
+    assert completions(core) == []
+    core.metadata_applied(image(leader_epoch=EPOCH + 2, leader=LEADER + 1))
+    assert completions(core) == [Completion(1, Outcome.FENCED, [ErrorCode.NOT_LEADER_OR_FOLLOWER])]
 
 
 def test_a_later_leaders_watermark_proves_nothing(core: PurgatoryCore) -> None:
@@ -380,10 +413,7 @@ def test_an_epoch_that_the_controller_has_ended_fails_what_waits_on_a_dead_leade
     core.park_produce(STREAM, produce(2, condition(10, leader_epoch=EPOCH + 1)), 0)
     core.park_fetch(STREAM, fetch(3, polled()), 0)
     core.logstore_down(LEADER)
-    image = ClusterImage()
-    partition = PartitionMetadata(0, 2, EPOCH + 1, 9, [1, 2], [2])
-    image.apply(UpdateMetadata(1, True, "c", 1, [], [], [TopicMetadata("t", TOPIC, {}, [partition])]))
-    core.metadata_applied(image)
+    core.metadata_applied(image(EPOCH + 1, leader=2))
     assert completions(core) == [
         Completion(1, Outcome.FENCED, [ErrorCode.NOT_LEADER_OR_FOLLOWER]),
         Completion(3, Outcome.FENCED, []),

@@ -27,8 +27,8 @@ from barnabas.wire.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.wire.primitives import Buffer
-from services.gateway.core.appends import PendingAppend
 from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.partition_appends import PendingAppend
 from services.gateway.core.produce import PendingProduce
 from services.gateway.core.topic_names import INTERNAL_TOPICS
 

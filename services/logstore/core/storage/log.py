@@ -40,7 +40,12 @@ from services.logstore.core.storage.log_segments import LogSegments
 from services.logstore.core.storage.log_start import RetentionOutcome
 from services.logstore.core.storage.log_truncation import LogTruncation
 from services.logstore.core.storage.log_writes import LogWrites
-from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducedBatch, ProducerState
+from services.logstore.core.storage.producer_state import (
+    SNAPSHOT_SUFFIX,
+    ForgottenBatch,
+    ProducedBatch,
+    ProducerState,
+)
 from services.logstore.core.storage.rolling import must_roll
 from services.logstore.core.storage.segment import Segment, file_name
 from services.logstore.core.storage.time_index import NO_TIMESTAMP
@@ -52,7 +57,8 @@ class AppendOutcome:
     """Where a batch went. It counts once `log_end_offset` reaches `required_offset`.
 
     `is_written` is only true of a duplicate whose first copy is in the log already: its token never comes back from
-    `on_written`. `log_append_time_ms` is -1 unless the topic has LogAppendTime.
+    `on_written`. `log_append_time_ms` is -1 unless the topic has LogAppendTime. `base_offset` is -1 of a duplicate that
+    is in the log and whose place there is no longer known.
     """
 
     base_offset: int
@@ -145,7 +151,9 @@ class PartitionLog:
                 header.producer_id, header.producer_epoch, header.base_sequence, last_offset_delta
             )
             if isinstance(known, ProducedBatch):
-                return self._repeat(known, token)
+                return self._repeat(known.first_offset, known.last_offset + 1, known.timestamp_ms, token)
+            if isinstance(known, ForgottenBatch):
+                return self._repeat(-1, known.end_offset_max, -1, token)
             if known is not ErrorCode.NONE:
                 return known
         max_timestamp_ms = header.max_timestamp
@@ -181,10 +189,9 @@ class PartitionLog:
         self.next_offset = last_offset + 1
         return AppendOutcome(base_offset, last_offset + 1, log_append_time_ms)
 
-    def _repeat(self, known: ProducedBatch, token: object) -> AppendOutcome:
+    def _repeat(self, base_offset: int, required_offset: int, timestamp_ms: int, token: object) -> AppendOutcome:
         """A duplicate succeeds as its first copy does: now when that is written, else along with it."""
-        required_offset = known.last_offset + 1
-        log_append_time_ms = known.timestamp_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else -1
+        log_append_time_ms = timestamp_ms if self.config.message_timestamp_type == LOG_APPEND_TIME else -1
         # What a process before this one has written it may not have lived to flush (flush.messages).
         is_flushed = required_offset - self.recovery_point < self.config.flush_messages
         is_written = self.log_end_offset >= required_offset and is_flushed
@@ -192,7 +199,7 @@ class PartitionLog:
             self.writes.flush_behind(self.segments.active, self.next_offset, token)
         elif not is_written:
             self.writes.join(required_offset, token)
-        return AppendOutcome(known.first_offset, required_offset, log_append_time_ms, True, is_written)
+        return AppendOutcome(base_offset, required_offset, log_append_time_ms, True, is_written)
 
     # --- rolling ---
 

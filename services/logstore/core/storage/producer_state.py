@@ -3,8 +3,7 @@
 Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4.3):
 
 - A batch equal to one of the last five is a duplicate and gets its first offset back. That comes first: a retry of the
-  last batch must not look out of order. An older one is OUT_OF_ORDER_SEQUENCE_NUMBER; neither
-  DUPLICATE_SEQUENCE_NUMBER nor UNKNOWN_PRODUCER_ID is said any more.
+  last batch must not look out of order. UNKNOWN_PRODUCER_ID is no longer answered.
 - Sequences are gapless inside an epoch and wrap from 2^31-1 to 0. A new epoch starts at 0. An older one is
   INVALID_PRODUCER_EPOCH.
 - A producer never heard of may start anywhere: its state may have expired, or its records may have been deleted. So of
@@ -14,6 +13,13 @@ Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4
 - A snapshot keeps of each producer its last batch: after a restart only that one is known as a duplicate, and those
   that have been read back since the snapshot.
 - A producer expires by the timestamp of its last batch, which is the client's own where the topic has CreateTime.
+
+In one answer it differs. Kafka reads a connection only when the request before is answered, so that a batch that comes
+again is among the last five, and an older one is OUT_OF_ORDER_SEQUENCE_NUMBER. Here the batches in flight of one
+connection are all in the log while a client may send on at the next leader. A batch that is older than the last five,
+and lies within the unbroken run of sequences that this log is known to hold, is a repetition without a known offset
+(`ForgottenBatch`): once it is committed its producer is answered DUPLICATE_SEQUENCE_NUMBER, which clients take for a
+success without an offset. With OUT_OF_ORDER_SEQUENCE_NUMBER they would send it until their delivery timeout.
 
 Kafka bounds the number of producers by nothing but that expiry, and a client may invent their ids. Here a partition
 keeps PRODUCERS_MAX at most, and lets go of those that have not written for longest, as if they had expired.
@@ -40,6 +46,8 @@ PRODUCERS_MAX = 20_000
 """Of one partition: 8 MB of memory with one batch each, 20 MB with five."""
 _SECOND_CHANCES = 16
 SEQUENCE_MAX = 2**31 - 1
+_RUN_LENGTH_MAX = 2**30
+"""Half of all sequences: a longer run would not tell what is behind from what is ahead."""
 
 SNAPSHOT_SUFFIX = ".snapshot"
 _SNAPSHOT_VERSION = 1
@@ -61,6 +69,13 @@ class ProducedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+class ForgottenBatch(NamedTuple):
+    """A batch that the log holds, older than those whose offsets are known."""
+
+    end_offset_max: int
+    """It ends at or before this offset."""
+
+
 @dataclass(slots=True)
 class ProducerEntry:
     """One producer's last batches, oldest first. All belong to `producer_epoch`."""
@@ -73,10 +88,23 @@ class ProducerEntry:
     batches: list[ProducedBatch] = field(default_factory=list)
     offset_when_passed_over: int = NO_OFFSET
     """Its last offset when it was last spared as one that might have to go."""
+    run_length: int = 0
+    """Sequences up to the last one that are known to be in the log without a gap; `_RUN_LENGTH_MAX` at most."""
 
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def forgotten(self, last_sequence: int, last_offset_delta: int) -> ForgottenBatch | None:
+        """The batch that ends with `last_sequence`, if it is in the log ahead of `batches`."""
+        if len(self.batches) < BATCHES_KEPT:
+            return None
+        oldest = self.batches[0]
+        kept = ((self.last_sequence - oldest.last_sequence) & SEQUENCE_MAX) + oldest.offset_delta + 1
+        behind = (self.last_sequence - last_sequence) & SEQUENCE_MAX
+        if kept <= behind < self.run_length - last_offset_delta:
+            return ForgottenBatch(oldest.first_offset)
+        return None
 
 
 def sequence_after(sequence: int, increment: int) -> int:
@@ -98,7 +126,7 @@ class ProducerState:
 
     def check(
         self, producer_id: int, producer_epoch: int, base_sequence: int, last_offset_delta: int
-    ) -> ProducedBatch | ErrorCode:
+    ) -> ProducedBatch | ForgottenBatch | ErrorCode:
         """NONE when the batch may be appended, the batch that it repeats, or why it is refused."""
         entry = self._producers.get(producer_id)
         if entry is None:
@@ -109,7 +137,7 @@ class ProducerState:
                 if batch.last_sequence == last_sequence and batch.offset_delta == last_offset_delta:
                     return batch
             if base_sequence != sequence_after(entry.last_sequence, 1):
-                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                return entry.forgotten(last_sequence, last_offset_delta) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         elif producer_epoch < entry.producer_epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         elif base_sequence != 0:
@@ -134,7 +162,11 @@ class ProducerState:
         if producer_epoch != entry.producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches.clear()
-        elif len(entry.batches) == BATCHES_KEPT:
+            entry.run_length = 0
+        elif base_sequence != sequence_after(entry.last_sequence, 1):
+            entry.run_length = 0
+        entry.run_length = min(entry.run_length + last_offset_delta + 1, _RUN_LENGTH_MAX)
+        if len(entry.batches) == BATCHES_KEPT:
             del entry.batches[0]
         last_sequence = sequence_after(base_sequence, last_offset_delta)
         entry.batches.append(ProducedBatch(last_sequence, last_offset, last_offset_delta, timestamp_ms))

@@ -25,7 +25,18 @@ from services.logstore.core.storage.effects import SwapEffect
 from services.logstore.core.storage.log import PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import values_of
-from tests.unit.logstore.service.support import EXCHANGE, READ, TOPIC, TOPIC_ID, WALL_MS, WATCH, Host, fetch, topic
+from tests.unit.logstore.service.support import (
+    EXCHANGE,
+    READ,
+    TOPIC,
+    TOPIC_ID,
+    WALL_MS,
+    WATCH,
+    Host,
+    fetch,
+    led_by_other,
+    topic,
+)
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576", "file.delete.delay.ms": "60000"}
 VALUE = "v" * 400_000
@@ -287,10 +298,11 @@ def cancelled(host: CleaningHost) -> None:
     assert host.passes.pop().ended.outcome is PassOutcome.ABORTED
 
 
-def test_a_new_leader_epoch_aborts_it_and_it_is_made_again(host: CleaningHost) -> None:
+def test_another_leader_aborts_it_and_it_is_made_again(host: CleaningHost) -> None:
     under_way(host)
-    host.lead(topic(leader_epoch=1, configs=COMPACTED))
+    host.lead(led_by_other(1, configs=COMPACTED))
     cancelled(host)
+    host.lead(topic(leader_epoch=2, configs=COMPACTED))
     assert not any(name.endswith(".cleaned") for name in host.names)
     host.tick(14_000)
     assert host.commands == []

@@ -44,6 +44,7 @@ from services.logstore.core.storage.log_directory import LogDirectory, OpenedPar
 from tests.sim.disk_model import DiskModel
 
 NODE_ID = 1
+OTHER_NODE = 2
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 BROKER_EPOCH = 40
 CONTROLLER_EPOCH = 5
@@ -78,6 +79,11 @@ def topic(
         for number in range(partitions)
     ]
     return TopicMetadata(name, topic_id, dict(configs or {}), states)
+
+
+def led_by_other(leader_epoch: int, *, configs: Mapping[str, str] | None = None) -> TopicMetadata:
+    """The same topic once the leader of its partition is another node."""
+    return topic(leader_epoch, leader=OTHER_NODE, replicas=[1, 2], in_sync_replicas=[1, 2], configs=configs)
 
 
 class Host:
@@ -257,8 +263,8 @@ class Host:
         assert answer.request_id == request_id
         return answer
 
-    def query_state(self, partition: int = 0) -> StateAnswer:
-        query = StateQuery(next(self._request_ids), TOPIC_ID, partition)
+    def query_state(self, partition: int = 0, *, leader_epoch: int = -1, required_offset: int = -1) -> StateAnswer:
+        query = StateQuery(next(self._request_ids), TOPIC_ID, partition, leader_epoch, required_offset)
         self.core.on_exchange(EXCHANGE, ExchangeRequest(state_queries=[query]))
         ((_, response),) = self.turn().exchanges
         (answer,) = response.state_answers

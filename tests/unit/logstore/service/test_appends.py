@@ -13,6 +13,7 @@ from services.logstore.core.storage.effects import FlushEffect, WriteEffect
 from tests.sim.disk_model import Fault
 from tests.unit.logstore.service.support import (
     EXCHANGE,
+    OTHER_NODE,
     READ,
     TOPIC,
     TOPIC_ID,
@@ -22,12 +23,11 @@ from tests.unit.logstore.service.support import (
     batch,
     exchange,
     fetch,
+    led_by_other,
     offsets,
     states,
     topic,
 )
-
-OTHER_NODE = 2
 
 
 @pytest.fixture
@@ -93,10 +93,22 @@ def test_appends_of_one_turn_come_back_in_one_message(host: Host) -> None:
 
 @pytest.mark.parametrize("leader_epoch", [2, 4, -1])
 def test_another_leader_epoch_is_refused_with_the_newest_leader_and_epoch(host: Host, leader_epoch: int) -> None:
+    host.lead(led_by_other(2))
     host.lead(topic(3, 0))
     result = host.append(leader_epoch=leader_epoch)
     assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (result.leader_id, result.leader_epoch) == (1, 3)
+
+
+def test_a_leader_that_has_led_on_without_a_break_takes_appends_of_its_earlier_epochs(host: Host) -> None:
+    """They are written under the present one."""
+    host.lead(topic(2, 0))
+    host.lead(topic(3, 0))
+    result = host.append(leader_epoch=2)
+    assert (result.error_code, result.leader_epoch) == (ErrorCode.NONE, 3)
+    state = host.query_state().state
+    assert state is not None
+    assert (state.leader_epoch, state.earlier_epochs_led) == (3, 3), "it led from epoch 0 on"
 
 
 def test_a_follower_refuses_and_names_the_leader(host: Host) -> None:
@@ -163,12 +175,39 @@ def test_a_new_leader_epoch_fails_at_once_whatever_is_not_written_under_the_old_
     host.send(host.append_request())
     host.turn()
     host.send(host.append_request())
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, 0)])))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [led_by_other(1)])))
     results = append_results(host.turn())
     assert [(each.error_code, each.leader_epoch) for each in results] == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)] * 2
     host.holds_effects = False
     said = host.settle()
     assert [append_results(out) for out in said] == [[]] * len(said)
+
+
+def test_another_epoch_of_the_same_leader_fails_nothing(host: Host) -> None:
+    """As when a reassignment ends: Kafka asks only whether the broker still leads."""
+    host.holds_effects = True
+    host.send(host.append_request())
+    host.turn()
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, 0)])))
+    assert append_results(host.turn()) == []
+    host.run_effects()
+    (result,) = append_results(host.turn())
+    assert (result.error_code, result.base_offset, result.leader_epoch) == (ErrorCode.NONE, 0, 0)
+    state = host.query_state().state
+    assert state is not None
+    assert state.leads_since(0)
+
+
+def test_a_leader_says_whether_its_log_holds_an_append_of_an_epoch(host: Host) -> None:
+    host.append()
+    host.lead(topic(1, 0))
+    host.append(leader_epoch=1)
+    holds = {
+        (epoch, offset): host.query_state(leader_epoch=epoch, required_offset=offset).holds_append
+        for epoch in range(3)
+        for offset in range(4)
+    }
+    assert [each for each, is_held in holds.items() if is_held] == [(0, 1), (1, 2)]
 
 
 def test_a_shrinking_isr_under_the_same_leader_fails_nothing(host: Host) -> None:

@@ -18,6 +18,7 @@ from tests.unit.logstore.service.support import (
     append_results,
     exchange,
     fetch,
+    led_by_other,
     topic,
 )
 
@@ -150,22 +151,25 @@ def test_a_new_epoch_answers_everything_that_waits_and_appends_nothing_of_it(hos
     host.holds_effects = True
     host.send(host.append_request(gzip()), host.append_request(gzip()))
     host.turn()
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, configs=COMPACT)])))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [led_by_other(1, configs=COMPACT)])))
     results = append_results(host.turn())
     assert [result.error_code for result in results] == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     while host.held:
         host.run_effects()
         assert append_results(host.turn()) == []
     host.holds_effects = False
-    assert host.append(gzip(), leader_epoch=1).base_offset == 0
+    host.lead(topic(2, configs=COMPACT))
+    assert host.append(gzip(), leader_epoch=2).base_offset == 0
 
 
 def test_an_append_of_the_new_epoch_waits_for_nothing_of_the_old_one(host: Host) -> None:
     host.holds_effects = True
     host.send(host.append_request(gzip()))
     host.turn()
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, configs=COMPACT)])))
-    host.send(host.append_request(gzip(), leader_epoch=1))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [led_by_other(1, configs=COMPACT)])))
+    host.turn()
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(2, configs=COMPACT)])))
+    host.send(host.append_request(gzip(), leader_epoch=2))
     host.turn()
     results = []
     while host.held:

@@ -9,7 +9,17 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.effects import ReadEffect, execute
 from tests.sim.disk_model import Fault
-from tests.unit.logstore.service.support import EXCHANGE, READ, WALL_MS, Host, batch, fetch, offsets, topic
+from tests.unit.logstore.service.support import (
+    EXCHANGE,
+    READ,
+    WALL_MS,
+    Host,
+    batch,
+    fetch,
+    led_by_other,
+    offsets,
+    topic,
+)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, LATEST_TIERED = -1, -2, -3, -5
 
@@ -160,7 +170,7 @@ def test_a_read_under_way_fails_at_once_when_the_leader_epoch_ends(host: Host) -
     host.holds_effects = True
     host.core.on_read(READ, ReadRequest(reads=[Read(900, 1000, 0, [fetch()])]))
     host.turn()
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, 0)])))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [led_by_other(1)])))
     host.turn()
     (result,) = host.read_results.pop(900).partitions
     assert (result.error_code, result.leader_epoch) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
@@ -239,7 +249,7 @@ def test_a_query_under_way_fails_when_the_leader_epoch_ends(host: Host) -> None:
     host.holds_effects = True
     request = host.offset_request(WALL_MS)
     assert host.turn().exchanges == []
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, 0)])))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [led_by_other(1)])))
     ((_, response),) = host.turn().exchanges
     (answer,) = response.offset_answers
     assert (answer.request_id, answer.error_code) == (request, ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -22,6 +22,7 @@ from tests.unit.logstore.service.support import (
     batch,
     exchange,
     fetch,
+    led_by_other,
     offsets,
     topic,
 )
@@ -47,7 +48,7 @@ def test_a_command_is_carried_out_before_the_next_data_step_however_much_data_wa
     host.lead()
     host.send(*[host.append_request() for _ in range(25)])
     assert len(append_results(host.turn())) == 10
-    host.core.on_control(7, host.command(LeaderAndIsr(False, [topic(1, 0)])))
+    host.core.on_control(7, host.command(LeaderAndIsr(False, [led_by_other(1)])))
     out = host.turn()
     assert len(out.controls) == 1
     assert {result.error_code for result in append_results(out)} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}

@@ -11,6 +11,7 @@ from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.producer_state import (
     PRODUCERS_MAX,
     SNAPSHOT_SUFFIX,
+    ForgottenBatch,
     ProducerEntry,
     ProducerState,
     parse_snapshot,
@@ -51,10 +52,35 @@ def test_each_of_the_last_five_batches_is_a_duplicate_with_its_first_offset(log:
     assert log.next_offset == 12
 
 
-def test_the_sixth_last_batch_is_out_of_order(log: PartitionLog) -> None:
-    for sequence in range(6):
+def test_the_sixth_last_batch_is_a_duplicate_whose_place_is_not_known(log: PartitionLog) -> None:
+    """With OUT_OF_ORDER_SEQUENCE_NUMBER a Java producer sent it until its delivery timeout, and called it failed."""
+    for sequence in range(8):
         append(log, produced(sequence))
-    assert refusal(log, produced(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for sequence in range(3):
+        repeated = append(log, produced(sequence))
+        assert (repeated.base_offset, repeated.is_duplicate) == (-1, True)
+        assert repeated.required_offset == 3, "it counts when everything up to the oldest batch that is known does"
+    assert log.next_offset == 8
+
+
+def test_what_may_not_be_in_the_log_is_no_forgotten_duplicate(log: PartitionLog) -> None:
+    """A producer that was not known began at 10."""
+    for sequence in range(10, 18):
+        append(log, produced(sequence))
+    assert append(log, produced(10)).base_offset == -1
+    assert refusal(log, produced(9)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(log, produced(9, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(log, produced(12, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "part of it is among the last five"
+
+
+def test_a_run_of_sequences_begins_with_the_producers_epoch() -> None:
+    state = ProducerState()
+    for offset in range(10):
+        state.update(1, 0, offset, 0, offset, WALL_MS)
+    for offset in range(10, 18):
+        state.update(1, 1, offset - 10, 0, offset, WALL_MS)
+    assert state.check(1, 1, 0, 0) == ForgottenBatch(13)
+    assert state.check(1, 1, 2**31 - 1, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_batch_of_another_length_is_no_duplicate(log: PartitionLog) -> None:

@@ -1,0 +1,245 @@
+"""The appends of one connection to one partition, and what its idempotent producers may not have written there yet.
+
+One state machine for each append; `PartitionAppends` owns it from the request to its decision:
+
+    submitted ──── may go ────> in flight ── answered, acks 0 or 1 ──────────> decided
+        │                        ^   │  │
+        │ no route, no credit,   │   │  └─ an error, or the stream is lost ──> decided: failed
+        │ others undecided       │   │
+        v                        │   └─ acks=all, not committed ──> parked ──> decided: committed, or failed
+     waiting ──── may go ────────┘                                   │  ^
+        │                                                            └──┘ its leader lost the partition, and the
+        └─ held back, given up, withdrawn ──> decided: failed            next one holds the append
+
+*Undecided* is what is in flight or parked. While anything is, nothing of the partition goes to another leader, or to
+the same one under another epoch: what Kafka's muted connection gives its clients (`SocketServer`), and what their
+recovery is written for. Nor does anything follow a producer's first batch (sequence 0) before that is decided: a leader
+that never heard of the producer would take any sequence, and write a gap.
+
+A batch that fails with one of LOSSES is sent again by its producer. Until it comes, a *fence* answers later sequences
+of that producer with NOT_LEADER_OR_FOLLOWER, and they are not written: they could meet another leader, or enough
+replicas again, and skip a sequence. Producers have IN_FLIGHT_MAX requests in flight at most on a connection (Java,
+librdkafka and franz-go hold idempotent producers to that), so that a request which comes as many behind the failed one
+was sent in knowledge of its answer. The fence ends with that request, with the failed batch, with another producer
+epoch, or HELD_BACK_MS after the answer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from barnabas.channel.messages import Append
+from barnabas.cluster.messages import NO_LEADER
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages.produce import PartitionProduceResponse
+from barnabas.wire.primitives import Buffer
+from services.gateway.core.logstores import Logstore
+
+if TYPE_CHECKING:
+    from services.gateway.core.connection import Connection
+    from services.gateway.core.produce import PendingProduce
+
+PartitionKey: TypeAlias = tuple[bytes, int]
+"""Topic id and partition."""
+
+UNSENT = 0
+IN_FLIGHT_MAX: Final = 5
+HELD_BACK_MS: Final = 5_000
+FENCES_MAX: Final = 8
+"""Producers of one connection and partition; a client has one."""
+LOSSES: Final = frozenset(
+    {
+        int(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        int(ErrorCode.REQUEST_TIMED_OUT),
+        int(ErrorCode.NOT_ENOUGH_REPLICAS),
+        int(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+        int(ErrorCode.KAFKA_STORAGE_ERROR),
+        int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    }
+)
+"""Answers after which a producer sends the same batch again."""
+
+_PRODUCER = struct.Struct(">qhi")
+"""Id, epoch and first sequence in the header of a record batch (magic 2)."""
+_PRODUCER_POSITION: Final = 43
+_SEQUENCE_POSITION: Final = 53
+_SEQUENCE_END: Final = 57
+_FIRST_SEQUENCE: Final = b"\0\0\0\0"
+_NO_PRODUCER_ID: Final = -1
+_SEQUENCES: Final = 2**31
+
+
+class PendingAppend(Append):
+    """One partition of a Produce: the message to the logstore, and where its result belongs."""
+
+    __slots__ = (
+        "is_parked",
+        "is_undecided",
+        "key",
+        "leader_id",
+        "order",
+        "produce",
+        "record_epoch",
+        "required_offset",
+        "response",
+    )
+
+    def __init__(
+        self, produce: PendingProduce, key: PartitionKey, records: Buffer, response: PartitionProduceResponse
+    ) -> None:
+        self.request_id = UNSENT
+        self.topic_id, self.partition = self.key = key
+        self.leader_epoch = -1
+        self.acks = produce.acks
+        self.records = records
+        self.produce: PendingProduce | None = produce
+        """None once the request was answered without it."""
+        self.response = response
+        self.order: PartitionAppends | None = None
+        self.leader_id = NO_LEADER
+        self.required_offset: int = -1
+        self.record_epoch: int = -1
+        """The leader epoch of its last record in the log; `leader_epoch` moves on with the leader that it waits for."""
+        self.is_parked = False
+        self.is_undecided = False
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class _Sequence(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+    def is_behind(self, other: _Sequence) -> bool:
+        """Whether it is a later one of the same producer and epoch; sequences wrap from 2^31-1 to 0."""
+        distance = (self.base_sequence - other.base_sequence) % _SEQUENCES
+        return self[:2] == other[:2] and 0 < distance < _SEQUENCES // 2
+
+
+class _Fence:
+    """The first batch of a producer that has to come again."""
+
+    __slots__ = ("produce", "sequence", "until_ms")
+
+    def __init__(self, sequence: _Sequence, produce: PendingProduce) -> None:
+        self.sequence = sequence
+        self.produce = produce
+        """The request whose answer says so."""
+        self.until_ms = -1
+        """Set when that answer was seen to be complete."""
+
+    def holds(self, sequence: _Sequence, position: int, now_ms: int) -> bool:
+        """`position`: that of the request which brings `sequence` among the produce requests of its connection."""
+        if not sequence.is_behind(self.sequence):
+            return False
+        if self.produce.kind is None:
+            return True
+        if self.until_ms < 0:
+            self.until_ms = now_ms + HELD_BACK_MS
+        return position - self.produce.position < IN_FLIGHT_MAX and now_ms < self.until_ms
+
+
+class PartitionAppends:
+    """It lives as long as anything is undecided, waits, or is fenced."""
+
+    __slots__ = (
+        "connection",
+        "deadline_bucket",
+        "fences",
+        "first_is_undecided",
+        "key",
+        "leader_epoch",
+        "leader_id",
+        "line",
+        "logstore",
+        "undecided",
+        "waiting",
+    )
+
+    def __init__(self, connection: Connection, key: PartitionKey) -> None:
+        self.connection = connection
+        self.key = key
+        self.undecided = 0
+        """Appends in flight or parked, all under the leader and epoch below."""
+        self.leader_id = NO_LEADER
+        self.leader_epoch = -1
+        self.first_is_undecided = False
+        """Whether the first batch of a producer is among them."""
+        self.waiting: deque[PendingAppend] | None = None
+        self.logstore: Logstore | None = None
+        """The one for whose credit the first of `waiting` waits."""
+        self.line: Logstore | None = None
+        """The one in whose `waiting_orders` this is."""
+        self.fences: dict[int, _Fence] | None = None
+        """By producer id."""
+        self.deadline_bucket = -1
+        """Set while the leader's stream is down."""
+
+    def expire(self, now_ms: int) -> None:
+        self.connection.processor.appends.give_up_routing(self)
+
+    def is_idle(self) -> bool:
+        return not (self.undecided or self.waiting or self.fences)
+
+    def may_send_under(self, leader_id: int, leader_epoch: int) -> bool:
+        """Whether another append may go there while the undecided ones are."""
+        return not self.undecided or (
+            self.leader_epoch == leader_epoch and self.leader_id == leader_id and not self.first_is_undecided
+        )
+
+    def sent(self, append: PendingAppend, leader_id: int, leader_epoch: int) -> None:
+        self.undecided += 1
+        append.is_undecided = True
+        self.leader_id = append.leader_id = leader_id
+        self.leader_epoch = append.leader_epoch = leader_epoch
+        if append.records[_SEQUENCE_POSITION:_SEQUENCE_END] == _FIRST_SEQUENCE:
+            self.first_is_undecided = True
+
+    def decided(self, append: PendingAppend) -> None:
+        """An append is in flight or parked no more."""
+        append.is_undecided = False
+        self.undecided -= 1
+        if self.undecided == 0:
+            self.first_is_undecided = False
+
+    # --- fences ---
+
+    def raise_fence(self, append: PendingAppend, produce: PendingProduce) -> None:
+        """`append` is answered with one of LOSSES."""
+        sequence = _sequence_of(append.records)
+        if sequence is None:
+            return
+        if self.fences is None:
+            self.fences = {}
+        fence = self.fences.get(sequence.producer_id)
+        if fence is None or not sequence.is_behind(fence.sequence):
+            if fence is None and len(self.fences) == FENCES_MAX:
+                del self.fences[next(iter(self.fences))]
+            self.fences[sequence.producer_id] = _Fence(sequence, produce)
+
+    def holds_back(self, append: PendingAppend, produce: PendingProduce, now_ms: int) -> bool:
+        """Whether `append` was sent behind a batch that has to come again, and may not be written."""
+        if not self.fences:
+            return False
+        sequence = _sequence_of(append.records)
+        if sequence is None:
+            return False
+        fence = self.fences.get(sequence.producer_id)
+        if fence is None:
+            return False
+        if fence.holds(sequence, produce.position, now_ms):
+            return True
+        del self.fences[sequence.producer_id]
+        return False
+
+
+def _sequence_of(records: Buffer) -> _Sequence | None:
+    """None for a producer that is not idempotent, and for what is no whole batch."""
+    if len(records) < _SEQUENCE_END:
+        return None
+    sequence = _Sequence(*_PRODUCER.unpack_from(records, _PRODUCER_POSITION))
+    return None if sequence.producer_id == _NO_PRODUCER_ID else sequence
