@@ -65,7 +65,11 @@ class Cluster:
             for each in range(shape.logstores)
         ]
         self.purgatories = [PurgatoryNode(f"purgatory-{each}", scheduler, network) for each in range(shape.purgatories)]
-        self.gateways = [GatewayNode(f"gateway-{each}", scheduler, network) for each in range(shape.gateways)]
+        node_ids = [each.node_id for each in self.logstores]
+        self.gateways = [
+            GatewayNode(f"gateway-{each}", scheduler, network, node_ids, shape.address_policy)
+            for each in range(shape.gateways)
+        ]
         addresses = [each.address for each in self.gateways]
         # What every client is made with.
         self.common = common = (scheduler, network, addresses, self.history)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from random import Random
 
+from services.gateway.core.config import AddressPolicy
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.clients.producers.calls import ProducerConfig
@@ -146,6 +147,7 @@ def _busy(random: Random) -> Shape:
         groups=random_groups(random),
         real_producers=[_habits(random, 30) for _ in range(random.choice((0, 1, 1, 2)))],
         moving_us=random.choice((0, 0, 600, 2_000)) * MS,
+        address_policy=random.choice(list(AddressPolicy)),
     )
 
 
@@ -212,6 +214,7 @@ def _long(random: Random) -> Shape:
         groups=random_quiet_groups(random),
         real_producers=[_habits(random, 1_000, records_max=1) for _ in range(random.choice((0, 1, 1)))],
         moving_us=random.choice((0, 0, 10, 30)) * SECOND,
+        address_policy=random.choice(list(AddressPolicy)),
     )
 
 
@@ -222,11 +225,12 @@ def _moving(random: Random) -> Shape:
         gateways=random.randint(1, 2),
         purgatories=random.randint(1, 2),
         controllers=1,
-        topics={"orders": TopicShape(random.choice((3, 6, 12)), 3, {MIN_ISR: "2"})},
-        real_producers=[_habits(random, random.choice((3, 10, 30))) for _ in range(random.randint(1, 3))],
-        consumers=[Taste(version=13, max_wait_ms=100, min_bytes=1, isolation_level=0, uses_sessions=True)],
+        topics={"orders": TopicShape(random.choice((3, 6, 9)), 3, {MIN_ISR: "2"})},
+        real_producers=[_habits(random, random.choice((5, 10, 30))) for _ in range(random.randint(1, 2))],
+        consumers=[Taste(version=13, max_wait_ms=500, min_bytes=1, isolation_level=0, uses_sessions=True)],
         encode=random.random() < ENCODED_SHARE,
-        moving_us=random.choice((300, 600, 600, 1_200)) * MS,
+        moving_us=random.choice((200, 300, 600)) * MS,
+        address_policy=random.choice(list(AddressPolicy)),
         groups=GroupsShape(),
     )
 

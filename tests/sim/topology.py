@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from services.gateway.core.config import AddressPolicy
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
 from tests.sim.clients.producers.process import Habits
@@ -50,6 +51,7 @@ class Shape:
     """Topics that an administrator may delete, or have led unclean."""
     administration_us: int = 0
     """How long an administrator rests between two requests; 0: there is none."""
+    address_policy: AddressPolicy = AddressPolicy.SHARED
     moving_us: int = 0
     """How often all leaders move; 0: never."""
     groups: GroupsShape = field(default_factory=GroupsShape)
@@ -68,7 +70,8 @@ class Shape:
     def __str__(self) -> str:
         topics = "; ".join(f"{topic} {shape}" for topic, shape in self.topics.items())
         return (
-            f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
+            f"{self.logstores} logstores, {self.gateways} gateways ({self.address_policy.value}), "
+            f"{self.purgatories} purgatory pods, "
             f"{self.controllers} controllers, {len(self.producers)} producers, "
             f"{', '.join(each.kind.value for each in self.real_producers) or 'none that acts as a real one'}, "
             f"{len(self.consumers)} consumers, "

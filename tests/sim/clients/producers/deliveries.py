@@ -6,8 +6,11 @@ started again knows of each producer what its log and the last snapshot say, so 
 like a gap, and a producer begins another epoch then and sends it once more. Records that were sent before some logstore
 has started may be there twice.
 
-While no fault has hit, leaders move and there always is one: no record fails, and none waits for longer than
-UNANSWERED_MS_MAX. After that records may fail although they are written, by their delivery timeout.
+While no fault has hit, leaders move and there always is one: no record fails, none waits for longer than
+UNANSWERED_MS_MAX, and no batch is answered with OUT_OF_ORDER_SEQUENCE_NUMBER. A broker of Kafka reads nothing behind a
+batch that it has not decided, so that what follows a failed one fails as that did; to the clients a gap is a loss, and
+makes them send again what they have taken for not written. Once a fault has hit, records may fail by their delivery
+timeout although they are written.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from barnabas.wire.errors import ErrorCode
-from tests.sim.clients.producers.calls import Answer, Report, TopicPartition
+from tests.sim.clients.producers.calls import Answer, Report, SentBatch, TopicPartition
 from tests.sim.history import History
 from tests.sim.scheduler import MS, InvariantViolation
 
@@ -57,8 +60,14 @@ class Deliveries:
         self.history.sending(*partition, value)
         self._sent_us[value] = self._open_us[value] = now_us
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, producer: ProducerProcess, batch: SentBatch, answer: Answer) -> None:
         self.answers[ErrorCode(answer.error_code).name] += 1
+        if answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.is_disturbed():
+            topic, partition = batch.partition
+            raise InvariantViolation(
+                f"I10: {producer.name} is told of a gap in {topic}-{partition} before {batch.values[0]!r}, "
+                f"sequence {batch.base_sequence} of epoch {batch.producer.epoch}, and leaders live"
+            )
 
     def reported(self, producer: ProducerProcess, report: Report) -> None:
         self._open_us.pop(report.value, None)

@@ -302,7 +302,7 @@ class ProducerProcess(Process):
                     Leader(leader.leader_id, leader.leader_epoch) if leader is not None and is_named else None,
                 )
         for batch in call.batches:
-            self._deliveries.answered(answers[batch.partition])
+            self._deliveries.answered(self, batch, answers[batch.partition])
         self.producer.answered(call, answers, self.now_ms)
         self._take_reports()
         self.turn_soon()
