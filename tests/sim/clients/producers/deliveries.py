@@ -7,10 +7,9 @@ like a gap, and a producer begins another epoch then and sends it once more. Rec
 has started may be there twice.
 
 While no fault has hit, leaders move and there always is one: no record fails, none waits for longer than
-UNANSWERED_MS_MAX, and no batch is answered with OUT_OF_ORDER_SEQUENCE_NUMBER. A broker of Kafka reads nothing behind a
-batch that it has not decided, so that what follows a failed one fails as that did; to the clients a gap is a loss, and
-makes them send again what they have taken for not written. Once a fault has hit, records may fail by their delivery
-timeout although they are written.
+UNANSWERED_MS_MAX, and no batch is answered with OUT_OF_ORDER_SEQUENCE_NUMBER where Kafka would not (see `gaps`): to the
+clients a gap is a loss, and makes them send again what they have taken for not written. Once a fault has hit, records
+may fail by their delivery timeout although they are written.
 """
 
 from __future__ import annotations
@@ -62,7 +61,8 @@ class Deliveries:
 
     def answered(self, producer: ProducerProcess, batch: SentBatch, answer: Answer) -> None:
         self.answers[ErrorCode(answer.error_code).name] += 1
-        if answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not self.is_disturbed():
+        is_gap = answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if is_gap and not producer.gaps.is_own(batch) and not self.is_disturbed():
             topic, partition = batch.partition
             raise InvariantViolation(
                 f"I10: {producer.name} is told of a gap in {topic}-{partition} before {batch.values[0]!r}, "

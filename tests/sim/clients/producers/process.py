@@ -34,6 +34,7 @@ from tests.sim.clients.producers.calls import (
     TopicPartition,
 )
 from tests.sim.clients.producers.deliveries import Deliveries
+from tests.sim.clients.producers.gaps import Gaps
 from tests.sim.clients.producers.java_sender import JavaProducer
 from tests.sim.clients.producers.librdkafka_producer import LibrdkafkaProducer
 from tests.sim.network import Network
@@ -102,6 +103,7 @@ class ProducerProcess(Process):
         self._is_asking_metadata = False
         self._is_asking_producer_id = False
         self._timer: Event | None = None
+        self.gaps = Gaps()
         self.turn_soon()
         self._send_later()
 
@@ -205,6 +207,7 @@ class ProducerProcess(Process):
         if connection is None or self._producer is None:
             return
         self._may_connect_ms[node_id] = self.now_ms + self.scheduler.random.randrange(50, 150)
+        self.gaps.lost(node_id)
         if node_id == _ANY_BROKER:
             self._is_asking_metadata = self._is_asking_producer_id = False
         else:
@@ -281,6 +284,7 @@ class ProducerProcess(Process):
             )
             data.partition_data.append(PartitionProduceData(partition, encoded))
         request = ProduceRequest(None, -1, self.habits.config.request_timeout_ms, list(topics.values()))
+        self.gaps.sent(call)
         connection = self._connections[call.node_id]
         connection.ask(ApiKey.PRODUCE, request, self.habits.version, lambda response: self._answered(call, response))
 
@@ -303,6 +307,7 @@ class ProducerProcess(Process):
                 )
         for batch in call.batches:
             self._deliveries.answered(self, batch, answers[batch.partition])
+            self.gaps.answered(batch, answers[batch.partition])
         self.producer.answered(call, answers, self.now_ms)
         self._take_reports()
         self.turn_soon()
