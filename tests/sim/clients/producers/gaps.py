@@ -3,7 +3,7 @@
 It reads the requests of a connection one after the other, and the next only when it has decided the one before. So what
 follows a batch on the same connection is written behind it, or fails as it did. But a client may send a batch where the
 ones before it are not: Java's sends to a new leader at once, though earlier ones are still in flight at the old one or
-wait to be sent again. Then the gap is of its own making.
+wait to be sent again. Then the gap is of its own making, and so are those behind what it costs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ class Gaps:
             of_partition = self._open.setdefault(batch.partition, {})
             key = (batch.partition, epoch, sequence)
             self._own.pop(key, None)
-            if any(
-                each_epoch == epoch and each_sequence < sequence and node_id != call.node_id
-                for (each_epoch, each_sequence), node_id in of_partition.items()
-            ):
+            before = [each for each in of_partition if each[0] == epoch and each[1] < sequence]
+            if any(of_partition[each] != call.node_id or (batch.partition, *each) in self._own for each in before):
                 self._own[key] = None
             of_partition[epoch, sequence] = call.node_id
 
