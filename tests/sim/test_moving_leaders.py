@@ -26,7 +26,7 @@ def test_nothing_fails_waits_or_comes_twice(seed: int) -> None:
 
 
 def small_shape(kind: Kind) -> Shape:
-    habits = Habits(kind, ProducerConfig(), version=9, interval_us=20 * MS, burst_max=6)
+    habits = Habits(kind, ProducerConfig(), version=9, interval_us=5 * MS, burst_max=6)
     return Shape(
         gateways=1,
         purgatories=1,

@@ -55,7 +55,6 @@ class Deliveries:
 
     def sending(self, producer: ProducerProcess, partition: TopicPartition, value: bytes) -> None:
         now_us = producer.scheduler.now_us
-        self._check_waits(now_us)
         self.history.sending(*partition, value)
         self._sent_us[value] = self._open_us[value] = now_us
 
@@ -88,7 +87,7 @@ class Deliveries:
         for value in [value for value in self._open_us if value.startswith(mine)]:
             del self._open_us[value]
 
-    def _check_waits(self, now_us: int) -> None:
+    def check_waits(self, now_us: int) -> None:
         """Of the record that waits for longest."""
         if self._open_us and not self.is_disturbed():
             value, sent_us = next(iter(self._open_us.items()))

@@ -132,6 +132,7 @@ class ProducerProcess(Process):
 
     def _send_some(self) -> None:
         self._send_later()
+        self._deliveries.check_waits(self.scheduler.now_us)
         random = self.scheduler.random
         if self.is_stopping or self.producer.unreported > _UNREPORTED_MAX:
             return
