@@ -32,7 +32,7 @@ BASE ?= python:3.12-slim
 JAVA ?= eclipse-temurin:17-jdk
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -96,6 +96,10 @@ sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into do
 
 mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
 	@$(BIN)/python -m tests.sim.mutants
+
+record-clients: setup peer ## Record what the real producers do with scripted brokers: CLIENT=java|librdkafka for one
+	@$(BIN)/python -m tests.sim.clients.producers.record $(if $(CLIENT),--client $(CLIENT)) \
+		$(if $(SCRIPT),--script "$(SCRIPT)")
 
 crash: setup ## Crash the storage and look, again and again: SEEDS=1..2000 runs many, SEED=42 one, made small if it fails
 	@echo "== crashes"

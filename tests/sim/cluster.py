@@ -13,8 +13,11 @@ from functools import partial
 from tests.sim.clients.admin import Admin
 from tests.sim.clients.client import Client
 from tests.sim.clients.consumer import Consumer
+from tests.sim.clients.mover import Mover
 from tests.sim.clients.operator import Operator
 from tests.sim.clients.producer import Producer
+from tests.sim.clients.producers.deliveries import Deliveries
+from tests.sim.clients.producers.process import ProducerProcess
 from tests.sim.faults import Faults
 from tests.sim.fencing import check_isr_answer, check_writer
 from tests.sim.groups.cast import Groups
@@ -42,6 +45,7 @@ class Cluster:
         self.scheduler = scheduler
         self.network = network = Network(scheduler, shape.encode)
         self.history = History()
+        self.deliveries = Deliveries(self.history)
         self.promises = Promises(self.history)
         self.invariants = Invariants(self.promises)
         self.transitions = Transitions()
@@ -61,11 +65,17 @@ class Cluster:
             for each in range(shape.logstores)
         ]
         self.purgatories = [PurgatoryNode(f"purgatory-{each}", scheduler, network) for each in range(shape.purgatories)]
-        self.gateways = [GatewayNode(f"gateway-{each}", scheduler, network) for each in range(shape.gateways)]
+        node_ids = [each.node_id for each in self.logstores]
+        self.gateways = [
+            GatewayNode(f"gateway-{each}", scheduler, network, node_ids, shape.address_policy)
+            for each in range(shape.gateways)
+        ]
         addresses = [each.address for each in self.gateways]
         # What every client is made with.
         self.common = common = (scheduler, network, addresses, self.history)
         topics = shape.partition_counts
+        # Nobody deletes these, nor elects an unclean leader.
+        kept_topics = {topic: count for topic, count in topics.items() if topic not in shape.expendable}
         # Where nobody makes the topic of offsets, the first request of a group does.
         made = shape.topics | (shape.offsets_topic if shape.groups.min_isr > 1 else {})
         self.admin = Admin("admin", *common, made)
@@ -83,6 +93,13 @@ class Cluster:
         self.producers = [
             Producer(f"producer-{index}", *common, topics, behaviour) for index, behaviour in enumerate(shape.producers)
         ]
+        self.real_producers = [
+            ProducerProcess(
+                f"{habits.kind.value}-{index}", scheduler, network, addresses, self.deliveries, kept_topics, habits
+            )
+            for index, habits in enumerate(shape.real_producers)
+        ]
+        self.mover = Mover("mover", *common, kept_topics, shape.moving_us)
         self.consumers = [
             Consumer(f"consumer-{index}", *common, topics, taste) for index, taste in enumerate(shape.consumers)
         ]
@@ -90,8 +107,8 @@ class Cluster:
         self._watch()
 
     @property
-    def clients(self) -> list[Client]:
-        return [*self.producers, *self.consumers, *self.groups.members]
+    def clients(self) -> list[Client | ProducerProcess]:
+        return [*self.producers, *self.real_producers, *self.consumers, *self.groups.members]
 
     @property
     def processes(self) -> list[Process]:
@@ -109,6 +126,7 @@ class Cluster:
             self.transitions.logstore_turned(node)
 
         def logstore_opened(node: LogstoreNode) -> None:
+            self.deliveries.logstore_opened(self.scheduler.now_us)
             self.invariants.logstore_started(node)
             self.transitions.logstore_started(node)
 
@@ -135,7 +153,7 @@ class Cluster:
         self.wait_until(lambda: self.admin.is_done, "the topics are made")
 
     def start_clients(self) -> None:
-        for client in (*self.producers, *self.consumers, self.operator):
+        for client in (*self.producers, *self.real_producers, *self.consumers, self.operator, self.mover):
             client.start()
         self.groups.start()
 

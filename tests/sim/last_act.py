@@ -37,13 +37,15 @@ class LastAct:
 
     def play(self) -> None:
         cluster = self._cluster
-        cluster.operator.is_stopping = True
+        cluster.operator.is_stopping = cluster.mover.is_stopping = True
         self._settle_drains()
         cluster.wait_until(lambda: cluster.operator.is_idle, "the administrator's request is answered")
-        for producer in cluster.producers:
+        cluster.wait_until(lambda: cluster.mover.is_idle, "leaders move no more")
+        producers = [*cluster.producers, *cluster.real_producers]
+        for producer in producers:
             producer.is_stopping = True
         cluster.wait_until(
-            lambda: not any(each.has_open_batches or each.unanswered for each in cluster.producers),
+            lambda: not any(each.has_open_batches or each.unanswered for each in producers),
             "every produce resolves",
         )
         self._have_everybody_take_a_write()
@@ -199,6 +201,8 @@ class LastAct:
     def _check_order(self, key: PartitionKey) -> None:
         """The values of one life of an idempotent producer are in the order in which it sent them."""
         idempotent = {each.name for each in self._cluster.producers if each.behaviour.idempotent}
+        if not self._cluster.deliveries.has_forgotten:
+            idempotent.update(each.name for each in self._cluster.real_producers)
         newest: dict[bytes, int] = {}
         consumed = self._cluster.history.of(key).consumed
         for offset in sorted(consumed):
@@ -213,7 +217,7 @@ class LastAct:
     def _check_that_nothing_is_left(self) -> None:
         """No waiter, no watch, no request and no byte is held for anybody when nobody wants anything."""
         cluster = self._cluster
-        for client in (*cluster.clients, cluster.admin, cluster.operator, cluster.groups.administrator):
+        for client in (*cluster.clients, cluster.admin, cluster.operator, cluster.mover, cluster.groups.administrator):
             client.kill()
         cluster.run_for(QUIET_US)
         self._groups.check_that_nothing_is_left()

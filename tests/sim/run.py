@@ -97,6 +97,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
     if options.faults is not None:
         kinds = options.faults
     faults = Faults(cluster, kinds, random_fault_interval_us(random, options.profile))
+    cluster.deliveries.is_disturbed = lambda: bool(faults.hits)
     failure = None
     try:
         cluster.start()

@@ -11,12 +11,22 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from random import Random
 
+from services.gateway.core.config import AddressPolicy
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
+from tests.sim.clients.producers.calls import ProducerConfig
+from tests.sim.clients.producers.process import Habits, Kind
 from tests.sim.faults import Fault
-from tests.sim.groups.shape import random_groups, random_quiet_groups
+from tests.sim.groups.shape import GroupsShape, random_groups, random_quiet_groups
 from tests.sim.scheduler import MS, SECOND
-from tests.sim.topology import Shape, TopicShape, random_administration_us, random_replica_lag_ms, random_topics
+from tests.sim.topology import (
+    MIN_ISR,
+    Shape,
+    TopicShape,
+    random_administration_us,
+    random_replica_lag_ms,
+    random_topics,
+)
 
 ENCODED_SHARE = 0.1
 
@@ -25,6 +35,7 @@ class Profile(Enum):
     BUSY = "busy"
     SPARSE = "sparse"
     LONG = "long"
+    MOVING = "moving"
 
 
 @dataclass(slots=True)
@@ -49,6 +60,7 @@ class AtMost:
         shape.purgatories = min(shape.purgatories, self.purgatories)
         shape.controllers = min(shape.controllers, self.controllers)
         shape.producers = shape.producers[: self.producers]
+        shape.real_producers = shape.real_producers[: self.producers]
         shape.consumers = shape.consumers[: self.consumers]
         shape.groups.groups = shape.groups.groups[: self.groups]
         for group in shape.groups.groups:
@@ -77,6 +89,8 @@ def random_shape(random: Random, profile: Profile = Profile.BUSY) -> Shape:
             return _sparse(random)
         case Profile.LONG:
             return _long(random)
+        case Profile.MOVING:
+            return _moving(random)
 
 
 def random_seconds(random: Random, profile: Profile) -> int:
@@ -131,6 +145,9 @@ def _busy(random: Random) -> Shape:
         expendable=["payments"],
         administration_us=random_administration_us(random),
         groups=random_groups(random),
+        real_producers=[_habits(random, 30) for _ in range(random.choice((0, 1, 1, 2)))],
+        moving_us=random.choice((0, 0, 600, 2_000)) * MS,
+        address_policy=random.choice(list(AddressPolicy)),
     )
 
 
@@ -195,4 +212,42 @@ def _long(random: Random) -> Shape:
         expendable=["payments"],
         administration_us=random.choice((0, 5, 10, 20)) * SECOND,
         groups=random_quiet_groups(random),
+        real_producers=[_habits(random, 1_000, records_max=1) for _ in range(random.choice((0, 1, 1)))],
+        moving_us=random.choice((0, 0, 10, 30)) * SECOND,
+        address_policy=random.choice(list(AddressPolicy)),
+    )
+
+
+def _moving(random: Random) -> Shape:
+    """Leaders move all the time, and nothing else goes wrong in it but what `random_faults` has."""
+    return Shape(
+        logstores=3,
+        gateways=random.randint(1, 2),
+        purgatories=random.randint(1, 2),
+        controllers=1,
+        topics={"orders": TopicShape(random.choice((3, 6, 9)), 3, {MIN_ISR: "2"})},
+        real_producers=[_habits(random, random.choice((5, 10, 30))) for _ in range(random.randint(1, 2))],
+        consumers=[Taste(version=13, max_wait_ms=500, min_bytes=1, isolation_level=0, uses_sessions=True)],
+        encode=random.random() < ENCODED_SHARE,
+        moving_us=random.choice((200, 300, 600)) * MS,
+        address_policy=random.choice(list(AddressPolicy)),
+        groups=GroupsShape(),
+    )
+
+
+def _habits(random: Random, interval_ms: int, records_max: int = 12) -> Habits:
+    """Of a client that sends up to `records_max` records every `interval_ms` or so."""
+    kind = random.choice(list(Kind))
+    return Habits(
+        kind,
+        ProducerConfig(
+            batch_records_max=random.choice((1, 3, 10)),
+            linger_ms=random.choice((0, 1, 5)),
+            retry_backoff_ms=random.choice((20, 100)),
+            request_timeout_ms=12_000,
+            delivery_timeout_ms=random.choice((20_000, 120_000, 120_000)),
+        ),
+        version=random.choice((9, 10, 13) if kind is Kind.JAVA else (7, 9, 10)),
+        interval_us=interval_ms * MS,
+        burst_max=random.randint(1, records_max),
     )

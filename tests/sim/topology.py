@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from services.gateway.core.config import AddressPolicy
 from tests.sim.clients.consumer import Taste
 from tests.sim.clients.producer import Behaviour
+from tests.sim.clients.producers.process import Habits
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_REPLICATION_FACTOR, OFFSETS_TOPIC, GroupsShape
 
 REPLICA_LAG_MS_MAX = 30_000
@@ -40,6 +42,8 @@ class Shape:
     controllers: int = 2
     topics: dict[str, TopicShape] = field(default_factory=lambda: {"orders": TopicShape(2), "payments": TopicShape()})
     producers: list[Behaviour] = field(default_factory=list)
+    real_producers: list[Habits] = field(default_factory=list)
+    """That act as the clients that people use."""
     consumers: list[Taste] = field(default_factory=list)
     encode: bool = False
     replica_lag_ms_max: int = REPLICA_LAG_MS_MAX
@@ -47,6 +51,9 @@ class Shape:
     """Topics that an administrator may delete, or have led unclean."""
     administration_us: int = 0
     """How long an administrator rests between two requests; 0: there is none."""
+    address_policy: AddressPolicy = AddressPolicy.SHARED
+    moving_us: int = 0
+    """How often all leaders move; 0: never."""
     groups: GroupsShape = field(default_factory=GroupsShape)
 
     @property
@@ -63,10 +70,14 @@ class Shape:
     def __str__(self) -> str:
         topics = "; ".join(f"{topic} {shape}" for topic, shape in self.topics.items())
         return (
-            f"{self.logstores} logstores, {self.gateways} gateways, {self.purgatories} purgatory pods, "
-            f"{self.controllers} controllers, {len(self.producers)} producers, {len(self.consumers)} consumers, "
+            f"{self.logstores} logstores, {self.gateways} gateways ({self.address_policy.value}), "
+            f"{self.purgatories} purgatory pods, "
+            f"{self.controllers} controllers, {len(self.producers)} producers, "
+            f"{', '.join(each.kind.value for each in self.real_producers) or 'none that acts as a real one'}, "
+            f"{len(self.consumers)} consumers, "
             f"{self.groups}, {topics}; lag up to {self.replica_lag_ms_max / 1000:g} s, "
             f"{f'administered every {self.administration_us / 1000:g} ms, ' if self.administration_us else ''}"
+            f"{f'leaders move every {self.moving_us / 1000:g} ms, ' if self.moving_us else ''}"
             f"{'encoded' if self.encode else 'by reference'}"
         )
 

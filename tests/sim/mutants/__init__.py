@@ -8,11 +8,12 @@ from tests.sim.mutants.drains import DRAINS
 from tests.sim.mutants.gateway import GATEWAY
 from tests.sim.mutants.groups import GROUPS
 from tests.sim.mutants.in_sync import IN_SYNC
+from tests.sim.mutants.moving import MOVING
 from tests.sim.mutants.planting import Mutant
 from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
 from tests.sim.mutants.storage import STORAGE
 from tests.sim.mutants.takeover import TAKEOVER
 
-AREAS = (PURGATORY, GATEWAY, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, TAKEOVER, DRAINS, GROUPS)
+AREAS = (PURGATORY, GATEWAY, MOVING, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, TAKEOVER, DRAINS, GROUPS)
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

@@ -22,6 +22,7 @@ from tests.sim.shapes import AtMost, Profile
 Plant = Callable[[], None]
 
 SECONDS = 10
+MOVING_SECONDS = 5
 # A cluster as small as shows what three logstores do to each other.
 SMALL = AtMost(logstores=3, gateways=1, purgatories=1, controllers=2, producers=2, consumers=1, groups=0)
 
@@ -99,6 +100,10 @@ class Mutants:
     ) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that the simulation has to see."""
         return self._registers(rule, Options(seconds=seconds, faults=faults, at_most=at_most, profile=Profile.SPARSE))
+
+    def breaks_while_leaders_move(self, rule: str) -> Callable[[Plant], Plant]:
+        """Decorates what plants a mutant that producers have to see who act as the real ones, without any fault."""
+        return self._registers(rule, Options(seconds=MOVING_SECONDS, faults=[], profile=Profile.MOVING))
 
     def breaks_for(self, rule: str, test: str) -> Callable[[Plant], Plant]:
         """Decorates what plants a mutant that `test` (a pytest node id) has to see."""

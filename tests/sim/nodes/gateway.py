@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
 from barnabas.runtime.compression import CODECS
+from services.gateway.core.addresses import broker_port
+from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
 from services.gateway.core.conversions import Conversion
 from services.gateway.core.effects import Log, LogLevel, LogstoreCall, Outputs
@@ -40,19 +42,29 @@ ALLOCATE_TIMEOUT_MS = 5_000
 
 
 class GatewayNode(Process):
-    def __init__(self, name: str, scheduler: Scheduler, network: Network) -> None:
+    def __init__(
+        self,
+        name: str,
+        scheduler: Scheduler,
+        network: Network,
+        node_ids: Iterable[int] = (),
+        policy: AddressPolicy = AddressPolicy.SHARED,
+    ) -> None:
+        """`node_ids`: the brokers that have ports of their own, where `policy` says so."""
         super().__init__(name, scheduler, network)
+        self._policy = policy
+        self._node_ids = list(node_ids)
         self.core: Processor | None = None
         self.turned: Callable[[GatewayNode], None] = lambda node: None
 
     @property
     def address(self) -> str:
-        """What clients are told, whatever the broker id."""
+        """The bootstrap address."""
         return f"{self.name}:{PORT}"
 
     def boot(self) -> None:
         listener = Listener(LISTENER, self.name, PORT, self.name, PORT)
-        config = GatewayConfig(self.name, (listener,), address_policy=AddressPolicy.SHARED)
+        config = GatewayConfig(self.name, (listener,), address_policy=self._policy)
         scheduler = self.scheduler
         self.core = Processor(
             config,
@@ -66,7 +78,11 @@ class GatewayNode(Process):
         self._pods: dict[str, tuple[Purgatory, Link]] = {}
         self._calls: dict[int, _LogstoreCall] = {}
         self._timer: Event | None = None
-        self.network.listen(self.address, self, self._accept)
+        self.network.listen(self.address, self, lambda end: self._accept(end, ANY_NODE))
+        if self._policy is AddressPolicy.PER_BROKER_PORT:
+            for node_id in self._node_ids:
+                port = broker_port(self._policy, PORT, node_id)
+                self.network.listen(f"{self.name}:{port}", self, partial(self._accept, node_id=node_id))
         etcd = EtcdClient(self)
         self._membership = Membership(self, etcd, Role.GATEWAY, self.name, self._metadata, self._answered)
         Registrar(
@@ -87,11 +103,12 @@ class GatewayNode(Process):
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
-    def _accept(self, end: End) -> _ClientSocket:
+    def _accept(self, end: End, node_id: int) -> _ClientSocket:
         self._last_connection_id += 1
         socket = _ClientSocket(self, self._last_connection_id, end)
         self._sockets[self._last_connection_id] = socket
-        self.running.connection_opened(self._last_connection_id, LISTENER, end.other.process.name, self.now_ms)
+        peer = end.other.process.name
+        self.running.connection_opened(self._last_connection_id, LISTENER, peer, self.now_ms, node_id)
         self.turn_soon()
         return socket
 
