@@ -70,5 +70,5 @@ def test_a_watermark_that_runs_ahead_in_the_last_turn_of_a_leader_is_seen(monkey
 
     monkeypatch.setattr(Partition, "advance_high_watermark", advance)
     leader.resume()
-    with pytest.raises(InvariantViolation, match="I2: .* has of .* up to 1 of 2"):
+    with pytest.raises(InvariantViolation, match=r"I2: .* has of .* up to 1 of 2"):
         scene.until(lambda: not leader.alive, "the leader dies as it asks for another ISR")
