@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from barnabas.cluster.messages import (
     NO_EPOCH,
     NO_LEADER,
     Broker,
+    BrokerConfigs,
     PartitionMetadata,
     Purgatory,
     TopicMetadata,
@@ -24,6 +26,7 @@ class ClusterImage:
     """
 
     __slots__ = (
+        "_broker_configs_version",
         "broker_configs",
         "brokers",
         "cluster_id",
@@ -42,6 +45,8 @@ class ClusterImage:
         self.brokers: dict[int, Broker] = {}
         # Configs given at run time, by broker id; ALL_BROKERS: for those without one of their own.
         self.broker_configs: dict[int, dict[str, str]] = {}
+        # The controller epoch and the revision that these are of.
+        self._broker_configs_version = (-1, -1)
         self.purgatories: list[Purgatory] = []
         self.topics_by_name: dict[str, TopicMetadata] = {}
         self.topics_by_id: dict[bytes, TopicMetadata] = {}
@@ -67,13 +72,29 @@ class ClusterImage:
             else:
                 self._put(topic, known.get(topic.topic_id, {}))
         self.brokers = {broker.node_id: broker for broker in sorted(update.brokers, key=lambda each: each.node_id)}
-        kept_configs = {each: self.broker_configs.get(each, {}) for each in update.unknown_broker_configs}
-        self.broker_configs = kept_configs | {each.broker_id: each.configs for each in update.broker_configs}
+        self.learn_broker_configs(
+            update.controller_epoch, update.revision, update.broker_configs, update.unknown_broker_configs
+        )
         self.purgatories = sorted(update.purgatories, key=lambda each: each.pod_id)
         self.revision = update.revision
         self.cluster_id = update.cluster_id
         self.controller_epoch = update.controller_epoch
         return True
+
+    def learn_broker_configs(
+        self, controller_epoch: int, revision: int, broker_configs: Sequence[BrokerConfigs], unknown: Sequence[int]
+    ) -> None:
+        """Take all configs that brokers were given at run time, unless newer ones are known. Those of the brokers
+        `unknown` stay as they are.
+
+        A logstore learns them before the first update: with the first partitions that it may lead.
+        """
+        version = (controller_epoch, revision)
+        if version < self._broker_configs_version:
+            return
+        self._broker_configs_version = version
+        kept = {each: self.broker_configs.get(each, {}) for each in unknown}
+        self.broker_configs = kept | {each.broker_id: each.configs for each in broker_configs}
 
     def _put(self, topic: TopicMetadata, known: dict[int, PartitionMetadata]) -> None:
         replaced = self.topics_by_name.get(topic.topic)

@@ -91,6 +91,9 @@ class LeaderAndIsr:
     topics: list[TopicMetadata]
     unknown_partitions: list[UnknownPartitions] = field(default_factory=list)
     unknown_topics: list[str] = field(default_factory=list)
+    revision: int = 0
+    broker_configs: list[BrokerConfigs] = field(default_factory=list)
+    unknown_broker_configs: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True, frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from barnabas.cluster.messages import AlterConfigsRequest, AlterConfigsResource, ConfigChange
+from barnabas.cluster.messages import AlterConfigsRequest, AlterConfigsResource, ConfigChange, ControlRequest
+from barnabas.wire.errors import ErrorCode
 from tests.scenarios.scene import TOPIC, Scene
+from tests.sim.nodes.logstore import LogstoreNode
 from tests.sim.protocols import Call
 from tests.sim.topology import MIN_ISR
 
@@ -27,8 +29,11 @@ def lose_control_stream(scene: Scene, node_id: int) -> None:
 
 
 def raise_minimum(scene: Scene) -> None:
+    alter(scene, AlterConfigsResource(2, TOPIC, False, [ConfigChange(MIN_ISR, 0, "2")]))
+
+
+def alter(scene: Scene, change: AlterConfigsResource) -> None:
     (active,) = [each for each in scene.cluster.controllers if each.is_active]
-    change = AlterConfigsResource(2, TOPIC, False, [ConfigChange(MIN_ISR, 0, "2")])
     caller = Caller()
     active.call(caller, Call(1, AlterConfigsRequest([change], 5_000)))  # type: ignore[arg-type]
     scene.until(lambda: caller.told, "the minimum is raised")
@@ -53,4 +58,48 @@ def test_a_leader_that_has_not_heard_of_a_raised_minimum_loses_nothing_that_it_a
     scene.wait(10_000)
     leader.start()
     scene.until(lambda: len(scene.in_sync) == 2, "both are in sync again")
+    assert scene.read_everything() == ["one", "two"]
+
+
+def raise_minimum_of_all_brokers(scene: Scene) -> None:
+    alter(scene, AlterConfigsResource(4, "", False, [ConfigChange(MIN_ISR, 0, "2")]))
+
+
+def withhold_metadata(leader: LogstoreNode) -> None:
+    """No UpdateMetadata reaches this logstore: its control stream is slow behind the LeaderAndIsr."""
+    command = leader.command
+
+    def only_leadership(session_id: int, request: ControlRequest) -> None:
+        if request.update_metadata is None:
+            command(session_id, request)
+
+    leader.command = only_leadership  # type: ignore[method-assign]
+
+
+def test_a_leader_that_restarts_goes_by_the_raised_minimum_before_its_first_metadata() -> None:
+    """Of a cluster-wide minimum its own configuration says nothing."""
+    scene = Scene(logstores=2, configs={}).begin()
+    leader, (follower,) = scene.leader, scene.followers
+    scene.produce("one")
+    scene.until_acknowledged()
+    raise_minimum_of_all_brokers(scene)
+
+    follower.kill()
+    scene.until(lambda: scene.in_sync == [leader], "the follower has left the ISR")
+    assert scene.record.eligible_leader_replicas == (follower.node_id,)
+    leader.kill()
+    scene.wait(500)
+    withhold_metadata(leader)
+    leader.start()
+    scene.until(lambda: leader.partitions and scene.partition_at(leader).leading, "the leader leads again")
+    told: list[ErrorCode] = []
+    scene.listen_to_refusals(told)
+    scene.produce("two")
+    scene.until(lambda: told or not scene.producer.has_open_batches, "the second record is answered")
+    assert told, "it may not be acknowledged by one replica alone: the other is eligible to lead"
+    assert scene.partition_at(leader).in_sync_replicas_min == 2
+
+    del leader.command
+    follower.start()
+    scene.until_acknowledged()
     assert scene.read_everything() == ["one", "two"]

@@ -2,8 +2,9 @@
 
 The numbers are those of the list of invariants: I5 one leader per epoch, I6 monotone epochs and watermarks, I7 the
 order of a log's offsets, I11 nobody acts on a state that was never decided, I16 bounded memory. I1 to I4 and I8 are in
-`promises`, I9, I10 and I14 are held by the clients and their history. The watcher looks at nodes after their turns, so
-it sees every state that another node can hear of, and only at what has changed.
+`promises`, I9, I10 and I14 are held by the clients and their history. The watcher looks at a logstore before the
+messages of a turn leave it, also of the turn in which it dies, and at the others after their turns: it sees every state
+that another node can hear of. It looks only at what has changed.
 """
 
 from __future__ import annotations

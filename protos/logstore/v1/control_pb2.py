@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from protos.controller.v1 import cluster_pb2 as protos_dot_controller_dot_v1_dot_cluster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protos/logstore/v1/control.proto\x12\x14\x62\x61rnabas.logstore.v1\x1a\"protos/controller/v1/cluster.proto\"\xa9\x02\n\x0e\x43ontrolRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x03\x12<\n\x0eleader_and_isr\x18\x04 \x01(\x0b\x32\".barnabas.logstore.v1.LeaderAndIsrH\x00\x12\x39\n\x0cstop_replica\x18\x05 \x01(\x0b\x32!.barnabas.logstore.v1.StopReplicaH\x00\x12\x41\n\x0fupdate_metadata\x18\x06 \x01(\x0b\x32&.barnabas.controller.v1.UpdateMetadataH\x00\x12\x11\n\theartbeat\x18\x07 \x01(\x04\x42\x06\n\x04\x62ody\"\xb0\x01\n\x0cLeaderAndIsr\x12\x0c\n\x04\x66ull\x18\x01 \x01(\x08\x12\x35\n\x06topics\x18\x02 \x03(\x0b\x32%.barnabas.controller.v1.TopicMetadata\x12\x43\n\x12unknown_partitions\x18\x03 \x03(\x0b\x32\'.barnabas.logstore.v1.UnknownPartitions\x12\x16\n\x0eunknown_topics\x18\x04 \x03(\t\"C\n\x11UnknownPartitions\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\r\n\x05\x66irst\x18\x02 \x01(\x05\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\"M\n\x0bStopReplica\x12>\n\npartitions\x18\x01 \x03(\x0b\x32*.barnabas.logstore.v1.StopReplicaPartition\"p\n\x14StopReplicaPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x0e\n\x06\x64\x65lete\x18\x05 \x01(\x08\"\xca\x01\n\x0f\x43ontrolResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12>\n\x10partition_errors\x18\x03 \x03(\x0b\x32$.barnabas.logstore.v1.PartitionError\x12\x11\n\theartbeat\x18\x04 \x01(\x04\x12>\n\x0cwithout_room\x18\x05 \x03(\x0b\x32(.barnabas.logstore.v1.PartitionReference\"9\n\x12PartitionReference\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"I\n\x0ePartitionError\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x32l\n\x0e\x43ontrolChannel\x12Z\n\x07\x43ontrol\x12$.barnabas.logstore.v1.ControlRequest\x1a%.barnabas.logstore.v1.ControlResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protos/logstore/v1/control.proto\x12\x14\x62\x61rnabas.logstore.v1\x1a\"protos/controller/v1/cluster.proto\"\xa9\x02\n\x0e\x43ontrolRequest\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x03\x12<\n\x0eleader_and_isr\x18\x04 \x01(\x0b\x32\".barnabas.logstore.v1.LeaderAndIsrH\x00\x12\x39\n\x0cstop_replica\x18\x05 \x01(\x0b\x32!.barnabas.logstore.v1.StopReplicaH\x00\x12\x41\n\x0fupdate_metadata\x18\x06 \x01(\x0b\x32&.barnabas.controller.v1.UpdateMetadataH\x00\x12\x11\n\theartbeat\x18\x07 \x01(\x04\x42\x06\n\x04\x62ody\"\xa1\x02\n\x0cLeaderAndIsr\x12\x0c\n\x04\x66ull\x18\x01 \x01(\x08\x12\x35\n\x06topics\x18\x02 \x03(\x0b\x32%.barnabas.controller.v1.TopicMetadata\x12\x43\n\x12unknown_partitions\x18\x03 \x03(\x0b\x32\'.barnabas.logstore.v1.UnknownPartitions\x12\x16\n\x0eunknown_topics\x18\x04 \x03(\t\x12\x10\n\x08revision\x18\x05 \x01(\x03\x12=\n\x0e\x62roker_configs\x18\x06 \x03(\x0b\x32%.barnabas.controller.v1.BrokerConfigs\x12\x1e\n\x16unknown_broker_configs\x18\x07 \x03(\x05\"C\n\x11UnknownPartitions\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\r\n\x05\x66irst\x18\x02 \x01(\x05\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\"M\n\x0bStopReplica\x12>\n\npartitions\x18\x01 \x03(\x0b\x32*.barnabas.logstore.v1.StopReplicaPartition\"p\n\x14StopReplicaPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x0e\n\x06\x64\x65lete\x18\x05 \x01(\x08\"\xca\x01\n\x0f\x43ontrolResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x12\n\nerror_code\x18\x02 \x01(\x05\x12>\n\x10partition_errors\x18\x03 \x03(\x0b\x32$.barnabas.logstore.v1.PartitionError\x12\x11\n\theartbeat\x18\x04 \x01(\x04\x12>\n\x0cwithout_room\x18\x05 \x03(\x0b\x32(.barnabas.logstore.v1.PartitionReference\"9\n\x12PartitionReference\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\"I\n\x0ePartitionError\x12\x10\n\x08topic_id\x18\x01 \x01(\x0c\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x32l\n\x0e\x43ontrolChannel\x12Z\n\x07\x43ontrol\x12$.barnabas.logstore.v1.ControlRequest\x1a%.barnabas.logstore.v1.ControlResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,19 +35,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTROLREQUEST']._serialized_start=95
   _globals['_CONTROLREQUEST']._serialized_end=392
   _globals['_LEADERANDISR']._serialized_start=395
-  _globals['_LEADERANDISR']._serialized_end=571
-  _globals['_UNKNOWNPARTITIONS']._serialized_start=573
-  _globals['_UNKNOWNPARTITIONS']._serialized_end=640
-  _globals['_STOPREPLICA']._serialized_start=642
-  _globals['_STOPREPLICA']._serialized_end=719
-  _globals['_STOPREPLICAPARTITION']._serialized_start=721
-  _globals['_STOPREPLICAPARTITION']._serialized_end=833
-  _globals['_CONTROLRESPONSE']._serialized_start=836
-  _globals['_CONTROLRESPONSE']._serialized_end=1038
-  _globals['_PARTITIONREFERENCE']._serialized_start=1040
-  _globals['_PARTITIONREFERENCE']._serialized_end=1097
-  _globals['_PARTITIONERROR']._serialized_start=1099
-  _globals['_PARTITIONERROR']._serialized_end=1172
-  _globals['_CONTROLCHANNEL']._serialized_start=1174
-  _globals['_CONTROLCHANNEL']._serialized_end=1282
+  _globals['_LEADERANDISR']._serialized_end=684
+  _globals['_UNKNOWNPARTITIONS']._serialized_start=686
+  _globals['_UNKNOWNPARTITIONS']._serialized_end=753
+  _globals['_STOPREPLICA']._serialized_start=755
+  _globals['_STOPREPLICA']._serialized_end=832
+  _globals['_STOPREPLICAPARTITION']._serialized_start=834
+  _globals['_STOPREPLICAPARTITION']._serialized_end=946
+  _globals['_CONTROLRESPONSE']._serialized_start=949
+  _globals['_CONTROLRESPONSE']._serialized_end=1151
+  _globals['_PARTITIONREFERENCE']._serialized_start=1153
+  _globals['_PARTITIONREFERENCE']._serialized_end=1210
+  _globals['_PARTITIONERROR']._serialized_start=1212
+  _globals['_PARTITIONERROR']._serialized_end=1285
+  _globals['_CONTROLCHANNEL']._serialized_start=1287
+  _globals['_CONTROLCHANNEL']._serialized_end=1395
 # @@protoc_insertion_point(module_scope)

@@ -78,8 +78,16 @@ class LeaderAndIsr(_message.Message):
     TOPICS_FIELD_NUMBER: _builtins.int
     UNKNOWN_PARTITIONS_FIELD_NUMBER: _builtins.int
     UNKNOWN_TOPICS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
+    UNKNOWN_BROKER_CONFIGS_FIELD_NUMBER: _builtins.int
     full: _builtins.bool
     """True on the first command of a stream: partitions not named are strays (KIP-516) and are moved aside."""
+    revision: _builtins.int
+    """Of a full command: the configs that brokers were given at run time, as UpdateMetadata has them, as of this revision
+    of the controller's image; 0 where the command carries none. `min.insync.replicas` may be among them, and decides
+    what a leader commits from the moment at which it leads.
+    """
     @_builtins.property
     def topics(self) -> _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicMetadata]: ...
     @_builtins.property
@@ -90,6 +98,10 @@ class LeaderAndIsr(_message.Message):
 
     @_builtins.property
     def unknown_topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def broker_configs(self) -> _containers.RepeatedCompositeFieldContainer[_cluster_pb2.BrokerConfigs]: ...
+    @_builtins.property
+    def unknown_broker_configs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     def __init__(
         self,
         *,
@@ -97,10 +109,13 @@ class LeaderAndIsr(_message.Message):
         topics: _abc.Iterable[_cluster_pb2.TopicMetadata] | None = ...,
         unknown_partitions: _abc.Iterable[Global___UnknownPartitions] | None = ...,
         unknown_topics: _abc.Iterable[_builtins.str] | None = ...,
+        revision: _builtins.int = ...,
+        broker_configs: _abc.Iterable[_cluster_pb2.BrokerConfigs] | None = ...,
+        unknown_broker_configs: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["full", b"full", "topics", b"topics", "unknown_partitions", b"unknown_partitions", "unknown_topics", b"unknown_topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker_configs", b"broker_configs", "full", b"full", "revision", b"revision", "topics", b"topics", "unknown_broker_configs", b"unknown_broker_configs", "unknown_partitions", b"unknown_partitions", "unknown_topics", b"unknown_topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

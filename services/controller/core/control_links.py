@@ -1,6 +1,8 @@
 """What each logstore has been told on its control stream, and what of it it has done.
 
 A stream begins with everything: a full LeaderAndIsr, the replicas to delete, a full UpdateMetadata; then come changes.
+The LeaderAndIsr carries the configs of brokers, too: a logstore that has restarted leads from that command on, and must
+not go by its static `min.insync.replicas` until the UpdateMetadata is there.
 The same comes again on an open stream when the image has been read anew: who leads has no part in that.
 Nothing is told before the node's partitions have their leader epochs for its present registration, so that a restarted
 logstore never leads under the epoch it led before.
@@ -28,7 +30,8 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core.control_link import ControlLink, Sent
 from services.controller.core.effects import ConnectControl, DisconnectControl, Effect, SendControl
 from services.controller.core.image import Changes, ControllerImage
-from services.controller.core.unknown_state import unknown_partitions, unknown_topics
+from services.controller.core.metadata import broker_configs
+from services.controller.core.unknown_state import unknown_broker_configs, unknown_partitions, unknown_topics
 
 # A logstore that leaves a command unanswered for so long gets a new stream, and with it everything again.
 ANSWER_TIMEOUT_MS = 30_000
@@ -202,6 +205,9 @@ class ControlLinks:
             topics=[topic for topic in topics if topic.partitions],
             unknown_partitions=list(unknown_partitions(image)) if full else [],
             unknown_topics=unknown_topics(image) if full else [],
+            revision=image.revision if full else 0,
+            broker_configs=broker_configs(image) if full else [],
+            unknown_broker_configs=unknown_broker_configs(image) if full else [],
         )
         return self._send(link, controller_epoch, now_ms, leader_and_isr)
 

@@ -17,7 +17,7 @@ def full_update(image: ControllerImage, controller_epoch: int) -> UpdateMetadata
         brokers=_brokers(image),
         purgatories=_purgatories(image),
         topics=topics,
-        broker_configs=_broker_configs(image),
+        broker_configs=broker_configs(image),
         unknown_topics=unknown_topics(image),
         unknown_broker_configs=unknown_broker_configs(image),
     )
@@ -41,7 +41,7 @@ def incremental_update(image: ControllerImage, changes: Changes, controller_epoc
         purgatories=_purgatories(image),
         topics=[image.topic_metadata(topic, None, changes.partitions.get(topic.topic_id)) for topic in topics],
         deleted_topic_ids=list(changes.deleted_topics),
-        broker_configs=_broker_configs(image),
+        broker_configs=broker_configs(image),
         unknown_broker_configs=unknown_broker_configs(image),
     )
 
@@ -53,7 +53,8 @@ def _brokers(image: ControllerImage) -> list[Broker]:
     ]
 
 
-def _broker_configs(image: ControllerImage) -> list[BrokerConfigs]:
+def broker_configs(image: ControllerImage) -> list[BrokerConfigs]:
+    """Return what brokers were given at run time, ALL_BROKERS among them; without those that cannot be read."""
     return [BrokerConfigs(broker_id, record.configs) for broker_id, record in sorted(image.broker_configs.items())]
 
 

@@ -1,7 +1,7 @@
 """What this broker is configured with: as it started, and as the cluster has changed it since (KIP-226).
 
-Changes come with UpdateMetadata: for this broker, and for all of them where this one has none of its own. Topics
-without an override follow at once.
+Changes come with UpdateMetadata, and with the full LeaderAndIsr that begins a control stream: for this broker, and for
+all of them where this one has none of its own. Topics without an override follow at once.
 """
 
 from __future__ import annotations

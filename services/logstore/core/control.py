@@ -18,7 +18,7 @@ each, is spread over steps, so that a thousand new partitions do not stop the re
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 
 from barnabas.cluster.messages import (
@@ -147,6 +147,7 @@ class Control:
         elif request.leader_and_isr is not None:
             command = request.leader_and_isr
             if command.full:
+                self._learn_broker_configs(request.controller_epoch, command)
                 self._knows_all_partitions = not command.unknown_partitions and not command.unknown_topics
             if self._knows_all_partitions:
                 # It is sent once the elections are over that the registration calls for.
@@ -163,6 +164,21 @@ class Control:
             self._outbox.answer_control(session_id, ControlResponse(request.sequence, error, errors))
 
     # --- LeaderAndIsr ---
+
+    def _learn_broker_configs(self, controller_epoch: int, command: LeaderAndIsr) -> None:
+        """Before any of its partitions is led: what a leader commits depends on `min.insync.replicas`, and the static
+        one may be lower than that by which the controller has chosen who may lead besides the ISR.
+        """
+        if not command.revision:
+            return  # A controller of an earlier version, which sends them with UpdateMetadata alone.
+        image = self._replicas.image
+        image.learn_broker_configs(
+            controller_epoch, command.revision, command.broker_configs, command.unknown_broker_configs
+        )
+        if self._settings.follow_image():
+            # Those that are named have newer overrides in the command.
+            named = {topic.topic_id for topic in command.topics}
+            self._configure_topics([topic for topic in image.topics_by_id.values() if topic.topic_id not in named])
 
     def _leader_and_isr(self, command: LeaderAndIsr) -> Work:
         if command.full:
@@ -317,8 +333,10 @@ class Control:
             self._checkpoints.topics_changed()
         self._topics_deleted([topic.topic for topic in may_go if topic.topic_id not in image.topics_by_id])
         self._replication.on_image()
-        changed_topics = list(image.topics_by_id.values()) if self._settings.follow_image() else command.topics
-        for topic in changed_topics:
+        self._configure_topics(list(image.topics_by_id.values()) if self._settings.follow_image() else command.topics)
+
+    def _configure_topics(self, topics: Sequence[TopicMetadata]) -> None:
+        for topic in topics:
             config = self._settings.topic_config(topic.configs)
             if isinstance(config, str):
                 continue

@@ -37,6 +37,16 @@ def stale_broker_epoch_is_accepted() -> None:
 
 
 @CONTROL.breaks_for(
+    "15",
+    "tests/scenarios/test_raised_minimum.py"
+    "::test_a_leader_that_restarts_goes_by_the_raised_minimum_before_its_first_metadata",
+)
+def a_restarted_leader_goes_by_its_static_minimum() -> None:
+    """Until the first UpdateMetadata is there it commits alone, beside a replica that is eligible to lead."""
+    replace_in(Control, "_learn_broker_configs", lambda self, controller_epoch, command: None)
+
+
+@CONTROL.breaks_for(
     "11",
     "tests/unit/logstore/replication/test_isr_changes.py"
     "::test_a_state_that_is_repeated_takes_nothing_back_that_is_asked_for",

@@ -57,7 +57,7 @@ HOLD_MS = 20
 
 
 class LogstoreNode(Process):
-    """`turned` is called after every turn, `opened` after a start."""
+    """`turned` is called in every turn, before what it has to say is sent; `opened` after a start."""
 
     def __init__(
         self,
@@ -288,6 +288,8 @@ class LogstoreNode(Process):
             return
         self._carry_out(core.take_effects())
         outgoing = core.take_outgoing()
+        # Before any of it leaves: the process may die in the midst of sending, and what has left by then counts.
+        self.turned(self)
         for session_id, answer in outgoing.controls:
             self._fence.answered(session_id, answer, core._replicas.broker_epoch)
         for stream_id, response in outgoing.exchanges:
@@ -321,7 +323,6 @@ class LogstoreNode(Process):
         for command in outgoing.cleaner:
             self._cleaner.command(command)
         self.passes += len([report for report in outgoing.passes if report.ended.outcome is PassOutcome.DONE])
-        self.turned(self)
         if core.has_work:
             self.turn_soon()
         elif self._has_handed_over:

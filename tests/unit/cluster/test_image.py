@@ -133,6 +133,21 @@ def test_what_the_controller_cannot_read_stays_as_it_is_known() -> None:
     assert image.broker_configs == {}
 
 
+def test_configs_of_brokers_can_come_before_the_first_update_and_never_go_back() -> None:
+    image = ClusterImage()
+    raised = [BrokerConfigs(-1, {"min.insync.replicas": "2"})]
+    image.learn_broker_configs(3, 6, raised, [])
+    assert (image.broker_configs, image.revision) == ({-1: {"min.insync.replicas": "2"}}, -1)
+    assert image.apply(update(5, full=True, controller_epoch=3)), "the topics of an older update are news"
+    assert image.broker_configs == {-1: {"min.insync.replicas": "2"}}
+    image.learn_broker_configs(2, 9, [], [])
+    assert image.broker_configs == {-1: {"min.insync.replicas": "2"}}
+    image.learn_broker_configs(3, 7, [], [-1])
+    assert image.broker_configs == {-1: {"min.insync.replicas": "2"}}, "what cannot be read stays as it is"
+    assert image.apply(update(8, controller_epoch=3))
+    assert image.broker_configs == {}
+
+
 def test_who_knows_nothing_is_told_of_partitions_without_a_leader() -> None:
     image = ClusterImage()
     told = PartitionMetadata(0, -1, -1, -1, [], [])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.messages import (
+    ALL_BROKERS,
     NO_LEADER,
     AlterReassignmentsRequest,
     Assignment,
+    BrokerConfigs,
     NewTopic,
     Reassignment,
 )
@@ -240,6 +242,20 @@ def test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not
     assert second.is_active()
     shrink(cluster, 1)
     assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1,), ())
+
+
+def test_the_first_command_of_a_stream_carries_the_configs_of_brokers() -> None:
+    """A logstore leads by that command, before it has the UpdateMetadata behind it."""
+    cluster, controller = a_cluster()
+    controller.request(alter("", to_set("min.insync.replicas", "2"), resource_type=4))
+    cluster.settle()
+    cluster.stop(1)
+    cluster.settle()
+    logstore = cluster.logstore(1)
+    cluster.settle()
+    (full,) = [each.leader_and_isr for each in logstore.requests if each.leader_and_isr and each.leader_and_isr.full]
+    assert full.broker_configs == [BrokerConfigs(ALL_BROKERS, {"min.insync.replicas": "2"})]
+    assert full.revision > 0
 
 
 def test_the_minimum_of_a_topic_without_its_own_is_the_cluster_s_and_the_lowest_of_its_brokers() -> None:

@@ -65,6 +65,35 @@ def test_logs_follow_the_configs_of_all_brokers_and_this_ones_own_before_these(h
     assert config(host).segment_bytes == 2_000_000
 
 
+def alone(**configs: str) -> TopicMetadata:
+    """Of two replicas only this one is in sync."""
+    settings = {name.replace("_", "."): value for name, value in configs.items()}
+    return topic(1, replicas=[NODE_ID, 2], in_sync_replicas=[NODE_ID], configs=settings)
+
+
+def test_a_leader_goes_by_the_minimum_of_all_brokers_from_its_first_command_on() -> None:
+    """UpdateMetadata comes later; until then a static minimum that is lower would commit records of one replica."""
+    host = Host(topic_defaults={"min.insync.replicas": "1"})
+    raised = [BrokerConfigs(ALL_BROKERS, {"min.insync.replicas": "2"})]
+    assert not host.control(LeaderAndIsr(True, [alone()], revision=7, broker_configs=raised)).partition_errors
+    (partition,) = host.core._replicas.by_key.values()
+    assert partition.leading
+    assert host.core._replicas.image.revision == -1, "there was no UpdateMetadata"
+    assert partition.check_append(1, acks=-1) == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.check_append(1, acks=1) == ErrorCode.NONE
+
+
+def test_configs_that_come_with_partitions_do_not_replace_newer_ones(host: Host) -> None:
+    tell(host, 8, topic(), all={"log.segment.bytes": "3000000"})
+    older = [BrokerConfigs(ALL_BROKERS, {"log.segment.bytes": "9000000"})]
+    host.control(LeaderAndIsr(True, [topic()], revision=7, broker_configs=older))
+    assert config(host).segment_bytes == 3_000_000
+    host.control(LeaderAndIsr(True, [topic()], revision=9, broker_configs=older))
+    assert config(host).segment_bytes == 9_000_000
+    host.control(LeaderAndIsr(True, [topic()]))
+    assert config(host).segment_bytes == 9_000_000, "a controller of an earlier version sends none"
+
+
 def test_an_override_goes_before_any_default(host: Host) -> None:
     overridden = topic(name="own", topic_id=OTHER_ID, configs={"segment.bytes": "5000000"})
     host.lead(overridden)
@@ -88,12 +117,6 @@ def test_a_default_that_contradicts_an_override_does_not_stop_the_topic(host: Ho
 @pytest.mark.parametrize("by_metadata", [True, False])
 def test_whether_the_isr_is_large_enough_is_told_anew(host: Host, by_metadata: bool) -> None:
     host.greet(WATCH)
-
-    def alone(**configs: str) -> TopicMetadata:
-        """Of two replicas only this one is in sync."""
-        settings = {name.replace("_", "."): value for name, value in configs.items()}
-        return topic(1, replicas=[NODE_ID, 2], in_sync_replicas=[NODE_ID], configs=settings)
-
     host.lead(alone())
     (state,) = host.watch()
     assert state.in_sync_replicas_at_minimum
