@@ -175,7 +175,12 @@ class Model:
                 if position < each.position < asked.position and partition in each.sequences
             ]
             is_known = asked.position - position >= IN_FLIGHT_MAX or self.world.now_ms - since_ms >= HELD_BACK_MS
-            is_free = position > asked.position or any(each <= failed_sequence for each in between)
+            # The fence is that of the first one; those behind it add nothing.
+            is_behind = any(
+                0 < position - other < IN_FLIGHT_MAX and other_sequence < failed_sequence
+                for other, other_sequence, _ in self.failed[key]
+            )
+            is_free = is_behind or position > asked.position or any(each <= failed_sequence for each in between)
             assert is_known or is_free or sequence <= failed_sequence, "written behind a batch that has to come again"
 
     def _note_answers(self, client: Client) -> None:
