@@ -125,6 +125,24 @@ def test_a_batch_without_a_next_leader_may_have_been_written() -> None:
     assert codes(client) == [ErrorCode.REQUEST_TIMED_OUT]
 
 
+def test_a_partition_without_a_leader_is_given_up_alone() -> None:
+    """The others of its request wait on for their commit."""
+    world = World(topic(leaders=(1, 1)), nodes=(1, 2), pods=("p-0",))
+    client = world.client()
+    client.produce(0, 1, acks=-1, records=batch(5))
+    world.logstores[1].append_result()
+    world.logstores[1].append_result()
+    world.update(topic(leaders=(-1, 1), epoch=6))
+    world.pod.complete(world.pod.produces[0].entry_id, Outcome.FENCED, NOT_LEADER, NOT_LEADER)
+    for _ in range(150):
+        if world.logstores[1].state_queries:
+            world.logstores[1].state_answer(high_watermark=7, leader_epoch=6, earlier_epochs_led=1)
+        world.pass_ms(50)
+    assert codes(client) == []
+    world.pod.complete(world.pod.produces[-1].entry_id, Outcome.SATISFIED, NONE)
+    assert codes(client) == [ErrorCode.REQUEST_TIMED_OUT, NONE]
+
+
 def test_a_brokers_own_port_writes_to_that_broker_alone() -> None:
     """As in Kafka: the client has chosen this connection for its leader, and has another one to the next."""
     world, client = park(node_id=1)

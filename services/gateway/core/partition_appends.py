@@ -76,6 +76,7 @@ class PendingAppend(Append):
     """One partition of a Produce: the message to the logstore, and where its result belongs."""
 
     __slots__ = (
+        "is_leader_lost",
         "is_parked",
         "is_undecided",
         "key",
@@ -104,6 +105,8 @@ class PendingAppend(Append):
         self.record_epoch: int = -1
         """The leader epoch of its last record in the log; `leader_epoch` moves on with the leader that it waits for."""
         self.is_parked = False
+        self.is_leader_lost = False
+        """Whether its leader was lost and the next one was not there when leaders were asked last."""
         self.is_undecided = False
 
     __hash__ = object.__hash__

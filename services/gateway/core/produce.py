@@ -224,6 +224,7 @@ class PendingProduce(Slot):
         self.unanswered = len(parked)
         self.is_leader_missing = False
         for append in parked:
+            append.is_leader_lost = False
             metadata = processor.image.partition(append.topic_id, append.partition)
             if metadata is None:
                 self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -232,16 +233,17 @@ class PendingProduce(Slot):
             leader_id = metadata.leader if metadata.leader_epoch > append.leader_epoch else append.leader_id
             query = PendingStateQuery(self, append, leader_id)
             if leader_id == NO_LEADER or not processor.queries.submit(query, leader_id):
-                self._miss_leader(is_lost=leader_id != append.leader_id)
+                self._miss_leader(append, is_lost=leader_id != append.leader_id)
                 self.unanswered -= 1
         if self.unanswered == 0:
             self._settle_without_pod()
         else:
             processor.deadlines.add(self, self.deadline_ms)
 
-    def _miss_leader(self, *, is_lost: bool) -> None:
+    def _miss_leader(self, append: PendingAppend, *, is_lost: bool) -> None:
         """Look for a leader again. `is_lost`: the one that appended leads no more, and the next is not there yet."""
         self.is_leader_missing = True
+        append.is_leader_lost = is_lost
         if is_lost and self.leader_wait_until_ms < 0:
             processor = self.connection.processor
             self.leader_wait_until_ms = processor.now_ms + processor.config.route_wait_ms_max
@@ -251,7 +253,7 @@ class PendingProduce(Slot):
         if self.kind is not None or self.connection.is_closed:
             return
         if answer is None:
-            self._miss_leader(is_lost=query.node_id != query.append.leader_id)
+            self._miss_leader(query.append, is_lost=query.node_id != query.append.leader_id)
         elif query.append.is_parked:
             self._judge(query.append, query.node_id, answer)
         self.unanswered -= 1
@@ -267,7 +269,7 @@ class PendingProduce(Slot):
         state = answer.state
         is_appender = node_id == append.leader_id
         if state is None:
-            self._miss_leader(is_lost=True)
+            self._miss_leader(append, is_lost=True)
         elif is_appender and state.leader_epoch == append.leader_epoch and not state.online:
             self._fail(append, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
@@ -290,7 +292,7 @@ class PendingProduce(Slot):
         """
         state = answer.state
         if state is None or not (state.online and state.leading and state.leader_epoch > append.leader_epoch):
-            self._miss_leader(is_lost=True)
+            self._miss_leader(append, is_lost=True)
             return False
         if not answer.holds_append:
             self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -315,13 +317,21 @@ class PendingProduce(Slot):
     # --- the end ---
 
     def expire(self, now_ms: int) -> None:
-        is_given_up = 0 <= self.leader_wait_until_ms <= now_ms
-        if now_ms < self.deadline_ms and self.unanswered == 0 and not is_given_up:
-            # No pod holds it, or one that may be cut off the leader.
-            self.connection.processor.parking.cancel(self)
-            self._ask_leaders()
-        else:
+        if now_ms >= self.deadline_ms or self.unanswered:
             self._time_out()
+            return
+        # No pod holds it, or one that may be cut off the leader.
+        self.connection.processor.parking.cancel(self)
+        if 0 <= self.leader_wait_until_ms <= now_ms:
+            self._give_up_lost_leaders()
+        self._ask_leaders()
+
+    def _give_up_lost_leaders(self) -> None:
+        """Nothing tells what became of partitions that have had no leader for so long; the others wait on."""
+        self.leader_wait_until_ms = -1
+        for append in self._parked():
+            if append.is_leader_lost:
+                self._fail(append, ErrorCode.REQUEST_TIMED_OUT)
 
     def _time_out(self) -> None:
         """What was sent may have been written, what was parked is written and perhaps not committed."""

@@ -313,6 +313,7 @@ class Partition:
         last_offset = required_offset - 1
         return (
             self.online
+            and leader_epoch != NO_EPOCH
             and self.log.log_start_offset <= last_offset < self.log.log_end_offset
             and self.log.leader_epochs.epoch_of(last_offset) == leader_epoch
         )
