@@ -33,6 +33,7 @@ class Scene:
         logstores: int = 3,
         configs: dict[str, str] | None = None,
         replica_lag_ms_max: int = REPLICA_LAG_MS_MAX,
+        seed: int = 1,
     ) -> None:
         """`configs` are the topic's own; unless told two replicas have to be in sync, where there are two."""
         if configs is None:
@@ -47,7 +48,7 @@ class Scene:
             consumers=[Taste(version=12, max_wait_ms=500, min_bytes=1, isolation_level=0)],
             replica_lag_ms_max=replica_lag_ms_max,
         )
-        self.cluster = Cluster(Scheduler(seed=1), shape)
+        self.cluster = Cluster(Scheduler(seed=seed), shape)
         self.producer: Producer = self.cluster.producers[0]
         self.consumer: Consumer = self.cluster.consumers[0]
         # It produces when the scenario says so, and then only.

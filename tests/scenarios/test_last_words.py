@@ -11,14 +11,14 @@ from tests.sim.process import CrashPoint
 from tests.sim.scheduler import InvariantViolation
 
 
-def a_parked_produce(*, member_has_it: bool) -> tuple[Scene, LogstoreNode, LogstoreNode]:
+def a_parked_produce(*, member_has_it: bool, seed: int = 1) -> tuple[Scene, LogstoreNode, LogstoreNode]:
     """Return the scene, the leader and the other member of the ISR, which is cut off from the leader in one direction.
 
     `two` is parked. The third replica, out of the ISR until now, has it, and its next fetch asks for the end of the
     log: in the turn in which the leader sees that fetch it asks for another ISR, and dies. With `member_has_it` the
     other member has written `two`, too, and its fetch is seen in the same turn.
     """
-    scene = Scene(replica_lag_ms_max=3_000).begin()
+    scene = Scene(replica_lag_ms_max=3_000, seed=seed).begin()
     leader, (member, third) = scene.leader, scene.followers
     scene.cut_off(third)
     scene.produce("one")
@@ -45,16 +45,25 @@ def a_parked_produce(*, member_has_it: bool) -> tuple[Scene, LogstoreNode, Logst
     return scene, leader, member
 
 
-def test_what_a_leader_commits_in_its_last_turn_is_acknowledged_and_kept() -> None:
-    scene, leader, _ = a_parked_produce(member_has_it=True)
-    leader.resume()
+def until_dead(scene: Scene, leader: LogstoreNode) -> None:
     scene.until(lambda: not leader.alive, "the leader dies as it asks for another ISR")
-    successes = scene.cluster.invariants.successes_by_purgatory
-    scene.until_acknowledged()
-    assert scene.cluster.invariants.successes_by_purgatory == successes + 1, "by the leader's last message"
-    leader.start()
-    scene.reconnect()
-    assert scene.read_everything() == ["one", "two"]
+
+
+def test_what_a_leader_commits_in_its_last_turn_is_acknowledged_and_kept() -> None:
+    """Its last message may be lost with its connections: in some seeds it arrives, and completes what is parked."""
+    by_last_message = 0
+    for seed in range(1, 9):
+        scene, leader, _ = a_parked_produce(member_has_it=True, seed=seed)
+        leader.resume()
+        until_dead(scene, leader)
+        successes = scene.cluster.invariants.successes_by_purgatory
+        scene.wait(500)
+        by_last_message += scene.cluster.invariants.successes_by_purgatory - successes
+        leader.start()
+        scene.reconnect()
+        scene.until_acknowledged()
+        assert scene.read_everything() == ["one", "two"]
+    assert by_last_message
 
 
 def test_a_watermark_that_runs_ahead_in_the_last_turn_of_a_leader_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,4 +80,4 @@ def test_a_watermark_that_runs_ahead_in_the_last_turn_of_a_leader_is_seen(monkey
     monkeypatch.setattr(Partition, "advance_high_watermark", advance)
     leader.resume()
     with pytest.raises(InvariantViolation, match=r"I2: .* has of .* up to 1 of 2"):
-        scene.until(lambda: not leader.alive, "the leader dies as it asks for another ISR")
+        until_dead(scene, leader)
