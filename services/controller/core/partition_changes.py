@@ -8,7 +8,8 @@ only when the leader does (its restart counts) or a replica goes, a partition ep
   never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
 - While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
   together with those that bring it there, still holds every committed record and may lead again: the eligible leader
-  replicas of KIP-966. Not where a member that stays has not heard of that minimum: its watermark may move.
+  replicas of KIP-966. Not where the leader leads on and has not heard of that minimum: its watermark may move. A new
+  leader epoch begins with a LeaderAndIsr that brings the minimum, so a leader that is elected with the change knows it.
 - A replica whose log directory has failed counts as gone, though its logstore is there.
 - A replica whose log directory is full can take no more records. It leaves the ISR at once too, and with it the
   leadership, but only where a member stays that has room: otherwise all stays as it is, and is read.
@@ -41,7 +42,7 @@ class Liveness:
     without_room: Mapping[tuple[bytes, int], frozenset[int]] = field(default_factory=dict)
     # Taken out of service by operators: in sync, and not to lead while somebody else can.
     drained: frozenset[int] = frozenset()
-    # May lead under a `min.insync.replicas` of before.
+    # In a leader epoch that it has begun already, it may lead under a `min.insync.replicas` of before.
     unaware: frozenset[int] = frozenset()
     # Of the partition that this is about (`at`): who has no room for more records.
     full: frozenset[int] = frozenset()
@@ -90,7 +91,8 @@ def first_state(replicas: Sequence[int], live: Liveness) -> PartitionRecord | No
 def after_liveness(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord:
     """The state after logstores have come, gone, or restarted."""
     members = _first_standing(partition, live)
-    changed = _completed(_with_members(partition, members, live, rules), live)
+    leads_on = _still_leads(replace(partition, in_sync_replicas=members), live)
+    changed = _completed(_with_members(partition, members, live, rules, leads_on=leads_on), live)
     if _still_leads(changed, live):
         return _committed(partition, changed)
     return _committed(partition, _with_any_leader(changed, live, rules, unclean=rules.unclean_election))
@@ -101,7 +103,7 @@ def with_isr(
 ) -> PartitionRecord:
     """The ISR that the leader asks for, itself among it, in the order of the replicas."""
     ordered = tuple([node_id for node_id in partition.replicas if node_id in members])
-    changed = _with_members(partition, ordered, live, rules)
+    changed = _with_members(partition, ordered, live, rules, leads_on=True)
     if recovered and changed.leader_recovering:
         changed = replace(changed, leader_recovering=False)
     return _committed(partition, _completed(changed, live))
@@ -208,16 +210,16 @@ def _first_standing(partition: PartitionRecord, live: Liveness) -> tuple[int, ..
 
 
 def _with_members(
-    partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules
+    partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules, *, leads_on: bool
 ) -> PartitionRecord:
-    """Another ISR, and who may lead besides it."""
+    """Another ISR, and who may lead besides it. `leads_on`: the leader stays, in the leader epoch that it has begun."""
     assert members, "the last member of an ISR stays"
     eligible: tuple[int, ...] = ()
     # Targets of a move don't count before they are there, as in the leader's own check.
     replication_factor = len(partition.replicas) - len(partition.adding_replicas)
     if len(members) < min(rules.min_insync_replicas, replication_factor):
-        # One of those that stay leads from now on, and the watermark stands only if it knows the minimum.
-        leaving = () if live.unaware.intersection(members) else partition.in_sync_replicas
+        # The watermark of a leader that leads on stands only if it knows the minimum.
+        leaving = () if leads_on and partition.leader in live.unaware else partition.in_sync_replicas
         left = (*partition.eligible_leader_replicas, *leaving)
         eligible = tuple(
             [each for each in partition.replicas if each in left and each not in members and each not in live.suspect]
@@ -252,7 +254,8 @@ def _with_any_leader(
         partition.replicas, lambda node_id: node_id in partition.eligible_leader_replicas and live.is_live(node_id)
     )
     if eligible is not None:
-        return _led_by(_with_members(partition, (eligible,), live, rules), eligible, live)
+        changed = _with_members(partition, (eligible,), live, rules, leads_on=False)
+        return _led_by(changed, eligible, live)
     # Whoever stops or has just come back is not gone: nothing is given up for the sake of a moment.
     sure = (*partition.in_sync_replicas, *partition.eligible_leader_replicas)
     if unclean and not any(node_id in live.broker_epochs for node_id in sure):

@@ -181,15 +181,35 @@ def a_leader_that_is_cut_off_is_taken_to_know_the_minimum() -> None:
     replace_in(control_links.ControlLinks, "unaware", lambda self: frozenset())
 
 
+@CONTROLLER.breaks_for(
+    "15",
+    "tests/scenarios/test_takeover_before_anyone_answers.py"
+    "::test_a_leader_that_restarts_beside_a_follower_without_power_may_lead_again",
+)
+def a_leader_that_is_just_elected_is_taken_not_to_know_the_minimum() -> None:
+    original = partition_changes._with_members
+
+    def with_members(
+        partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules, *, leads_on: bool
+    ) -> PartitionRecord:
+        changed = original(partition, members, live, rules, leads_on=leads_on)
+        if not live.unaware.intersection(members):
+            return changed
+        stay = [each for each in changed.eligible_leader_replicas if each in partition.eligible_leader_replicas]
+        return replace(changed, eligible_leader_replicas=tuple(stay))
+
+    replace_in(partition_changes, "_with_members", with_members)
+
+
 @CONTROLLER.breaks("15", LEADERS)
 def eligible_replicas_are_never_forgotten() -> None:
     """KIP-966 the other way round: who once could lead may do so for ever."""
     original = partition_changes._with_members
 
     def with_members(
-        partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules
+        partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules, *, leads_on: bool
     ) -> PartitionRecord:
-        changed = original(partition, members, live, rules)
+        changed = original(partition, members, live, rules, leads_on=leads_on)
         left = {*partition.eligible_leader_replicas, *partition.in_sync_replicas} - set(members)
         return replace(changed, eligible_leader_replicas=tuple(sorted(left)))
 

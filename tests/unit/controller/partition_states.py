@@ -19,11 +19,12 @@ def live(
     stopping: tuple[int, ...] = (),
     suspect: tuple[int, ...] = (),
     full: tuple[int, ...] = (),
+    unaware: tuple[int, ...] = (),
     life: int = 0,
 ) -> Liveness:
     """Node n is registered at 100 × n + life."""
     epochs = {each: 100 * each + life for each in node_ids}
-    return Liveness(epochs, frozenset(stopping), frozenset(suspect), full=frozenset(full))
+    return Liveness(epochs, frozenset(stopping), frozenset(suspect), unaware=frozenset(unaware), full=frozenset(full))
 
 
 def partition(

@@ -145,6 +145,18 @@ def test_an_isr_at_its_minimum_again_has_no_eligible_replicas() -> None:
     assert seen(with_isr(record, [1, 3], live(1, 2, 3), MIN_2, recovered=False)) == (1, 7, (1, 3), ())
 
 
+def test_a_leader_that_goes_is_eligible_beside_one_that_has_acknowledged_nothing_yet() -> None:
+    """The next leader gets the minimum together with its leader epoch."""
+    changed = after_liveness(partition(1, 2, replicas=(1, 2)), live(2, unaware=(2,)), MIN_2)
+    assert seen(changed) == (2, 8, (2,), (1,))
+
+
+def test_a_follower_that_goes_is_not_eligible_beside_a_leader_that_leads_on_without_the_minimum() -> None:
+    record = partition(1, 2, replicas=(1, 2))
+    assert seen(after_liveness(record, live(1, unaware=(1,)), MIN_2)) == (1, 7, (1,), ())
+    assert seen(with_isr(record, [1], live(1, 2, unaware=(1,)), MIN_2, recovered=False)) == (1, 7, (1,), ())
+
+
 def test_a_shrink_that_the_leader_asks_for_makes_the_laggard_eligible() -> None:
     changed = with_isr(partition(1, 2), [1], live(1, 2), MIN_2, recovered=False)
     assert seen(changed) == (1, 7, (1,), (2,))
