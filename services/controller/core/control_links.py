@@ -399,9 +399,10 @@ class ControlLinks:
         """Who may lead under another `min.insync.replicas` than the present one: it has not acknowledged that to this
         controller, connected or not.
         """
-        return frozenset(
-            [node_id for node_id, link in self.by_node.items() if link.known_revision < self.min_isr_revision]
-        )
+        return frozenset([node_id for node_id, link in self.by_node.items() if self.is_unaware(link)])
+
+    def is_unaware(self, link: ControlLink) -> bool:
+        return link.known_revision < self.min_isr_revision
 
     def logstores_know(self, revision: int) -> bool:
         """All that are connected have been told, and have answered, what members are told of `revision`."""

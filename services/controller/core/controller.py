@@ -38,7 +38,7 @@ from services.controller.core.image import Changes, ControllerImage
 from services.controller.core.isr_changes import IsrChanges
 from services.controller.core.journal import Journal
 from services.controller.core.known_members import note_members
-from services.controller.core.leader_elections import elect_leaders
+from services.controller.core.leader_elections import elect_leaders, waiting_for_leaders
 from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.metadata import full_update, incremental_update
 from services.controller.core.operator_requests import OperatorRequest
@@ -96,6 +96,8 @@ class Controller:
         self._active = False
         # Topics whose leaders have to be looked at, because they or a logstore changed.
         self._electable: dict[bytes, None] = {}
+        # Topics in which a replica stays in sync until the leader has acknowledged `min.insync.replicas`.
+        self._waiting_for_leaders: dict[bytes, None] = {}
         # What is told when the Txn in flight is in the image.
         self._on_committed: Callable[[], list[Effect]] | None = None
         self._isr_changes_went_last = False
@@ -179,8 +181,12 @@ class Controller:
             elif response.error_code == ErrorCode.STALE_BROKER_EPOCH:
                 self.links.on_refused(link, response.sequence, now_ms)
             else:
+                was_unaware = self.links.is_unaware(link)
                 electable = self.links.on_response(link, response, now_ms)
                 self._electable |= electable
+                if was_unaware and not self.links.is_unaware(link):
+                    self._electable |= self._waiting_for_leaders
+                    self._waiting_for_leaders.clear()
                 self._deletions_due = True
                 self._drains_due |= bool(electable)
         return self._turn(now_ms)
@@ -354,6 +360,8 @@ class Controller:
         elections = elect_leaders(self.image, live, self.rules, self._electable)
         if elections:
             return elections
+        waiting = waiting_for_leaders(self.image, live, self.rules, self._electable)
+        self._waiting_for_leaders |= dict.fromkeys(waiting)
         self._electable.clear()
         looked_through = self._liveness.end_suspicion()
         if looked_through:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk
 from services.controller.core.image import ControllerImage
-from services.controller.core.partition_changes import Liveness, after_liveness
+from services.controller.core.partition_changes import Liveness, after_liveness, waits_for_leader
 from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import BYTES_MAX, OPERATIONS_MAX, Write, put
 
@@ -41,3 +41,22 @@ def elect_leaders(
                 return writes
             writes.append(write)
     return writes
+
+
+def waiting_for_leaders(
+    image: ControllerImage, live: Liveness, rules: TopicRulesTable, topic_ids: Iterable[bytes]
+) -> list[bytes]:
+    """Of these topics, whose elections are done, the ones to look at again when a leader has acknowledged
+    `min.insync.replicas`.
+    """
+    if not live.unaware:
+        return []
+    return [
+        topic_id
+        for topic_id in topic_ids
+        if topic_id not in image.deletions
+        and any(
+            waits_for_leader(partition, live.at(topic_id, number), rules.of(topic_id))
+            for number, partition in image.partitions(topic_id)
+        )
+    ]

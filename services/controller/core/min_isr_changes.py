@@ -2,9 +2,9 @@
 
 Eligible leader replicas rest on it: with a lower minimum the leader goes on without them. So before the configuration
 changes they are struck out, and nobody becomes one before it is written (Kafka's controller does the first, in one
-batch of records with the configuration). From then on a replica that leaves an ISR becomes one only where the leader
-epoch ends with that, or its leader has acknowledged the configuration: one that has not, as its control stream is cut,
-may lead on under the minimum of before, and acknowledge alone (`ControlLinks.unaware`).
+batch of records with the configuration). From then on an ISR falls under the minimum, and who leaves becomes one, only
+where the leader epoch ends with that, or the leader has acknowledged the configuration: one that has not, as its
+control stream is cut, may lead on under the minimum of before, and would acknowledge alone (`ControlLinks.unaware`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ Errors per partition, in the order of the checks: UNKNOWN_TOPIC_ID; NOT_CONTROLL
 controller is behind); FENCED_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER; success where the state asked for is there already,
 before INVALID_UPDATE_VERSION, so that a request repeated after a lost answer succeeds; INVALID_REQUEST (an ISR without
 its leader, or of strangers, or one that an unclean leader shares before it has looked at its log); INELIGIBLE_REPLICA
-(a member that is gone, stopping, or registered anew since, KIP-903; one that would join and whose disk is full).
+(a member that is gone, stopping, or registered anew since, KIP-903; one that would join and whose disk is full);
+OPERATION_NOT_ATTEMPTED (a member would leave that is `awaited`: the leader has yet to acknowledge
+`min.insync.replicas`, and asks again).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import IsrChange, IsrChangeResult
 from barnabas.wire.errors import ErrorCode
-from services.controller.core.partition_changes import Liveness, TopicRules, with_isr
+from services.controller.core.partition_changes import Liveness, TopicRules, awaited, with_isr
 
 
 def alter_partition(
@@ -41,6 +43,8 @@ def alter_partition(
         is_full = member.broker_id in live.full and member.broker_id not in partition.in_sync_replicas
         if not live.is_live(member.broker_id) or not is_same_life or is_full:
             return ErrorCode.INELIGIBLE_REPLICA
+    if awaited(partition, members, live, rules):
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
     return with_isr(partition, members, live, rules, recovered=change.recovered)
 
 

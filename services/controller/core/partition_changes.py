@@ -8,8 +8,9 @@ only when the leader does (its restart counts) or a replica goes, a partition ep
   never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
 - While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
   together with those that bring it there, still holds every committed record and may lead again: the eligible leader
-  replicas of KIP-966. Not where the leader leads on and has not heard of that minimum: its watermark may move. A new
-  leader epoch begins with a LeaderAndIsr that brings the minimum, so a leader that is elected with the change knows it.
+  replicas of KIP-966. Where the leader leads on and has not heard of that minimum, its watermark might move: nobody
+  leaves then, until it has heard (`awaited`), for neither its disk alone nor the one that leaves may be relied on. A
+  new leader epoch begins with a LeaderAndIsr that brings the minimum, so a leader elected with the change knows it.
 - A replica whose log directory has failed counts as gone, though its logstore is there.
 - A replica whose log directory is full can take no more records. It leaves the ISR at once too, and with it the
   leadership, but only where a member stays that has room: otherwise all stays as it is, and is read.
@@ -91,11 +92,32 @@ def first_state(replicas: Sequence[int], live: Liveness) -> PartitionRecord | No
 def after_liveness(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord:
     """The state after logstores have come, gone, or restarted."""
     members = _first_standing(partition, live)
-    leads_on = _still_leads(replace(partition, in_sync_replicas=members), live)
-    changed = _completed(_with_members(partition, members, live, rules, leads_on=leads_on), live)
+    stay = awaited(partition, members, live, rules)
+    if stay:
+        members = tuple([each for each in partition.in_sync_replicas if each in members or each in stay])
+    changed = _completed(_with_members(partition, members, live, rules), live)
     if _still_leads(changed, live):
         return _committed(partition, changed)
     return _committed(partition, _with_any_leader(changed, live, rules, unclean=rules.unclean_election))
+
+
+def awaited(partition: PartitionRecord, members: Sequence[int], live: Liveness, rules: TopicRules) -> tuple[int, ...]:
+    """Who does not leave the ISR for `members` before the leader has acknowledged `min.insync.replicas`.
+
+    With them no watermark moves, and without them it would not either: the ISR would be under the minimum. Suspects are
+    none of them, since they hold nothing for sure.
+    """
+    if partition.leader not in live.unaware or len(members) >= _least_in_sync(partition, rules):
+        return ()
+    if not _still_leads(replace(partition, in_sync_replicas=tuple(members)), live):
+        return ()
+    leaving = [node_id for node_id in partition.in_sync_replicas if node_id not in members]
+    return tuple([node_id for node_id in leaving if node_id not in live.suspect])
+
+
+def waits_for_leader(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> bool:
+    """Whether its state is another one as soon as its leader has acknowledged `min.insync.replicas`."""
+    return partition.leader in live.unaware and bool(awaited(partition, _first_standing(partition, live), live, rules))
 
 
 def with_isr(
@@ -103,7 +125,7 @@ def with_isr(
 ) -> PartitionRecord:
     """The ISR that the leader asks for, itself among it, in the order of the replicas."""
     ordered = tuple([node_id for node_id in partition.replicas if node_id in members])
-    changed = _with_members(partition, ordered, live, rules, leads_on=True)
+    changed = _with_members(partition, ordered, live, rules)
     if recovered and changed.leader_recovering:
         changed = replace(changed, leader_recovering=False)
     return _committed(partition, _completed(changed, live))
@@ -209,18 +231,20 @@ def _first_standing(partition: PartitionRecord, live: Liveness) -> tuple[int, ..
     return tuple((sure or eligible or partition.in_sync_replicas)[:1])
 
 
+def _least_in_sync(partition: PartitionRecord, rules: TopicRules) -> int:
+    """Watermarks move where so many are in sync."""
+    # Targets of a move don't count before they are there, as in the leader's own check.
+    return min(rules.min_insync_replicas, len(partition.replicas) - len(partition.adding_replicas))
+
+
 def _with_members(
-    partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules, *, leads_on: bool
+    partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules
 ) -> PartitionRecord:
-    """Another ISR, and who may lead besides it. `leads_on`: the leader stays, in the leader epoch that it has begun."""
+    """Another ISR, and who may lead besides it."""
     assert members, "the last member of an ISR stays"
     eligible: tuple[int, ...] = ()
-    # Targets of a move don't count before they are there, as in the leader's own check.
-    replication_factor = len(partition.replicas) - len(partition.adding_replicas)
-    if len(members) < min(rules.min_insync_replicas, replication_factor):
-        # The watermark of a leader that leads on stands only if it knows the minimum.
-        leaving = () if leads_on and partition.leader in live.unaware else partition.in_sync_replicas
-        left = (*partition.eligible_leader_replicas, *leaving)
+    if len(members) < _least_in_sync(partition, rules):
+        left = (*partition.eligible_leader_replicas, *partition.in_sync_replicas)
         eligible = tuple(
             [each for each in partition.replicas if each in left and each not in members and each not in live.suspect]
         )
@@ -254,8 +278,7 @@ def _with_any_leader(
         partition.replicas, lambda node_id: node_id in partition.eligible_leader_replicas and live.is_live(node_id)
     )
     if eligible is not None:
-        changed = _with_members(partition, (eligible,), live, rules, leads_on=False)
-        return _led_by(changed, eligible, live)
+        return _led_by(_with_members(partition, (eligible,), live, rules), eligible, live)
     # Whoever stops or has just come back is not gone: nothing is given up for the sake of a moment.
     sure = (*partition.in_sync_replicas, *partition.eligible_leader_replicas)
     if unclean and not any(node_id in live.broker_epochs for node_id in sure):

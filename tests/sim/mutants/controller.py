@@ -12,6 +12,7 @@ from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
 from services.controller.core import (
     control_links,
+    controller,
     elections_on_demand,
     isr_changes,
     leader_elections,
@@ -183,6 +184,15 @@ def a_leader_that_is_cut_off_is_taken_to_know_the_minimum() -> None:
 
 @CONTROLLER.breaks_for(
     "15",
+    "tests/unit/controller/test_replication.py"
+    "::test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not_reach",
+)
+def topics_that_wait_for_a_leader_are_not_looked_at_again() -> None:
+    replace_in(controller, "waiting_for_leaders", lambda image, live, rules, topic_ids: [])
+
+
+@CONTROLLER.breaks_for(
+    "15",
     "tests/scenarios/test_takeover_before_anyone_answers.py"
     "::test_a_leader_that_restarts_beside_a_follower_without_power_may_lead_again",
 )
@@ -190,9 +200,9 @@ def a_leader_that_is_just_elected_is_taken_not_to_know_the_minimum() -> None:
     original = partition_changes._with_members
 
     def with_members(
-        partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules, *, leads_on: bool
+        partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules
     ) -> PartitionRecord:
-        changed = original(partition, members, live, rules, leads_on=leads_on)
+        changed = original(partition, members, live, rules)
         if not live.unaware.intersection(members):
             return changed
         stay = [each for each in changed.eligible_leader_replicas if each in partition.eligible_leader_replicas]
@@ -207,9 +217,9 @@ def eligible_replicas_are_never_forgotten() -> None:
     original = partition_changes._with_members
 
     def with_members(
-        partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules, *, leads_on: bool
+        partition: PartitionRecord, members: tuple[int, ...], live: Liveness, rules: TopicRules
     ) -> PartitionRecord:
-        changed = original(partition, members, live, rules, leads_on=leads_on)
+        changed = original(partition, members, live, rules)
         left = {*partition.eligible_leader_replicas, *partition.in_sync_replicas} - set(members)
         return replace(changed, eligible_leader_replicas=tuple(sorted(left)))
 

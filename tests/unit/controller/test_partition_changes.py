@@ -12,6 +12,7 @@ from services.controller.core.partition_changes import (
     led_by_preferred,
     reassigned,
     reassignment_cancelled,
+    waits_for_leader,
     with_isr,
     without_eligible,
 )
@@ -151,10 +152,18 @@ def test_a_leader_that_goes_is_eligible_beside_one_that_has_acknowledged_nothing
     assert seen(changed) == (2, 8, (2,), (1,))
 
 
-def test_a_follower_that_goes_is_not_eligible_beside_a_leader_that_leads_on_without_the_minimum() -> None:
-    record = partition(1, 2, replicas=(1, 2))
-    assert seen(after_liveness(record, live(1, unaware=(1,)), MIN_2)) == (1, 7, (1,), ())
-    assert seen(with_isr(record, [1], live(1, 2, unaware=(1,)), MIN_2, recovered=False)) == (1, 7, (1,), ())
+def test_a_follower_that_goes_stays_in_sync_until_a_leader_that_leads_on_has_acknowledged_the_minimum() -> None:
+    record = partition(2, 1, replicas=(1, 2))
+    assert after_liveness(record, live(2, unaware=(2,)), MIN_2) is record
+    assert waits_for_leader(record, live(2, unaware=(2,)), MIN_2)
+    assert seen(after_liveness(record, live(2), MIN_2)) == (2, 7, (2,), (1,))
+    assert not waits_for_leader(record, live(2), MIN_2)
+    assert seen(after_liveness(record, live(2, unaware=(2,)), RULES)) == (2, 7, (2,), ()), "the minimum is kept"
+
+
+def test_a_suspect_leaves_the_isr_of_a_leader_that_has_acknowledged_nothing_yet() -> None:
+    changed = after_liveness(partition(1, 2, 3), live(1, 2, suspect=(2,), unaware=(1,)), MIN_2)
+    assert seen(changed) == (1, 7, (1, 3), ()), "and the third, which is gone, stays"
 
 
 def test_a_shrink_that_the_leader_asks_for_makes_the_laggard_eligible() -> None:

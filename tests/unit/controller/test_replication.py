@@ -27,7 +27,7 @@ from tests.unit.controller.cluster import (
     grow,
     to_set,
 )
-from tests.unit.controller.replicated import a_cluster, shrink, state, touches, with_topic
+from tests.unit.controller.replicated import a_cluster, ask_to_shrink, shrink, state, touches, with_topic
 
 # --- new partitions --------------------------------------------------------------------------------------------------
 
@@ -194,11 +194,10 @@ def test_while_logstores_have_not_heard_of_a_higher_minimum_nobody_becomes_eligi
     cluster.logstores[1].answering = False
     controller.request(alter("events", to_set("min.insync.replicas", "2")))
     cluster.settle()
-    shrink(cluster, 1)
-    assert state(cluster).eligible_leader_replicas == ()
+    assert ask_to_shrink(cluster, 1) == ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1, 2), ())
     cluster.logstores[1].answering = True
     cluster.settle()
-    shrink(cluster, 1, 2)
     shrink(cluster, 1)
     assert state(cluster).eligible_leader_replicas == (2,)
 
@@ -214,17 +213,12 @@ def test_nobody_becomes_eligible_beside_a_leader_that_is_cut_off_and_has_not_hea
     leader.unanswered.clear()
     controller.request(alter("events", to_set("min.insync.replicas", "2")))
     cluster.settle()
-    shrink(cluster, 1)
-    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1,), ())
+    assert ask_to_shrink(cluster, 1) == ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1, 2), ())
     cluster.stop(1)
     cluster.settle()
-    assert state(cluster).leader == NO_LEADER, "the second may lack what the first has acknowledged"
-    cluster.logstore(1)
-    cluster.settle()
-    assert state(cluster).leader == 1
-    shrink(cluster, 1, 2)
-    shrink(cluster, 1)
-    assert state(cluster).eligible_leader_replicas == (2,), "the first has heard of it since"
+    assert state(cluster).leader == 2, "it has all that the first has acknowledged"
+    assert state(cluster).eligible_leader_replicas == (1,), "it leads by the minimum that came with its leader epoch"
 
 
 def test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not_reach() -> None:
@@ -240,8 +234,14 @@ def test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not
     cluster.advance(LEASE_MS + 1000)
     del cluster.controllers[0]
     assert second.is_active()
-    shrink(cluster, 1)
-    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1,), ())
+    assert ask_to_shrink(cluster, 1) == ErrorCode.OPERATION_NOT_ATTEMPTED
+    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1, 2), ())
+    cluster.stop(2)
+    cluster.settle()
+    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1, 2), ())
+    leader.connected = leader.answering = True
+    cluster.settle()
+    assert (state(cluster).in_sync_replicas, state(cluster).eligible_leader_replicas) == ((1,), (2,))
 
 
 def test_the_first_command_of_a_stream_carries_the_configs_of_brokers() -> None:
