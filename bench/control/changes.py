@@ -3,8 +3,8 @@
 One clock, CLOCK_MONOTONIC of the one machine, read in three processes. The controller's notes the commit (when it has
 etcd's answer to the Txn that makes the leader, or the watch's event of that revision, whichever is first), when it has
 sent LeaderAndIsr to the loaded logstore, and when it has its acknowledgement; the loaded logstore's, when the command
-has come to its data process and when its core has carried it out; the client, this process, when it has the error of
-the last parked produce.
+has come to its data process and when its core has carried it out. The parked produces are not timed: the next leader
+holds them, and they wait on there (ADR 0020) until their connection is closed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ACKS_ALL, _ACKS_LEADER = -1, 1
 
 @dataclass(slots=True, frozen=True)
 class LeaderChange:
-    """Milliseconds from the commit in etcd; `parked_failed` only where the loaded logstore was the old leader."""
+    """Milliseconds from the commit in etcd; `parked_failed` only of runs in which leader changes failed produces."""
 
     away: bool
     requests_waiting: int
@@ -41,7 +41,7 @@ class LeaderChange:
     arrived: float
     applied: float
     acknowledged: float
-    parked_failed: float | None
+    parked_failed: float | None = None
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,7 +49,6 @@ class _Done:
     partition: int
     leader_epoch: int
     away: bool
-    last_failed_ns: int
 
 
 class LeaderChanges:
@@ -82,17 +81,15 @@ class LeaderChanges:
         if away:
             self._park(partition)
         self._electing.send(election_request(MOVED_TOPIC, [partition]), ELECTION_VERSION)
-        last_failed_ns = 0
-        while self._electing.unanswered or self._parking.unanswered:
-            self._wait((self._electing, self._parking))
+        while self._electing.unanswered:
+            self._wait((self._electing,))
             for response in self._electing.receive():
                 assert isinstance(response, ElectLeadersResponse)
                 assert election_errors(response) == {partition: ErrorCode.NONE}, response
-            failed = self._parking.receive()
-            if failed:
-                last_failed_ns = time.monotonic_ns()
-                _expect(ErrorCode.NOT_LEADER_OR_FOLLOWER, failed)
-        return _Done(partition, leader_epoch, away, last_failed_ns)
+        if away:
+            self._parking.close()
+            self._parking = PipelinedConnection(*self._cluster.address)
+        return _Done(partition, leader_epoch, away)
 
     def _park(self, partition: int) -> None:
         """Written at the leader, answered to the gateway, and so parked: one stream, and the last of them is back."""
@@ -128,7 +125,6 @@ class LeaderChanges:
                     since(times[Event.ARRIVED].at_ns),
                     since(times[Event.APPLIED].at_ns),
                     since(times[Event.ACKNOWLEDGED].at_ns),
-                    since(each.last_failed_ns) if each.away else None,
                 )
             )
         return changes

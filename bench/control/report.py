@@ -47,16 +47,35 @@ def save(run: ControlRun) -> Path:
     RESULTS.mkdir(parents=True, exist_ok=True)
     path = RESULTS / f"control-{run.taken.replace(':', '')}.json"
     path.write_bytes(msgspec.json.encode(run) + b"\n")
-    plots = f"![Acknowledged]({_PLOTS['acknowledged'].name})\n\n![Parked failed]({_PLOTS['parked_failed'].name})"
+    plots = f"![Acknowledged]({_PLOTS['acknowledged'].name})"
+    if _has_failed(run):
+        plots += f"\n\n![Parked failed]({_PLOTS['parked_failed'].name})"
+        _PLOTS["parked_failed"].write_text(
+            _plot("From the commit to the last parked produce failed, p99", run, _failed)
+        )
     write_section(PAGE, _BEGIN, _END, f"{plots}\n\n{tables(run, path)}")
     _PLOTS["acknowledged"].write_text(_plot("From the commit to the acknowledgement, p99", run, _acknowledged))
-    _PLOTS["parked_failed"].write_text(_plot("From the commit to the last parked produce failed, p99", run, _failed))
     return path
+
+
+def _has_failed(run: ControlRun) -> bool:
+    """Whether leader changes failed what was parked when it was taken."""
+    return all(point.parked_failed for point in run.points)
 
 
 def tables(run: ControlRun, path: Path) -> str:
     machine = run.machine
-    counts = [len(point.parked_failed) for point in run.points]
+    counts = [sum(change.away for change in point.changes) for point in run.points]
+    failed = (
+        []
+        if not _has_failed(run)
+        else [
+            "**(b) From the commit in etcd to the failure of the last parked produce at the client**, p50 / p99 in ms:",
+            "",
+            *_by_design(run.points, _failed),
+            "",
+        ]
+    )
     is_busy = float(machine["load average before"]) > _QUIET_LOAD_MAX
     lines = [
         f"Taken {run.taken} at commit {run.commit} by `{run.command}` on {machine['cpu']}, {machine['memory']}, "
@@ -69,10 +88,7 @@ def tables(run: ControlRun, path: Path) -> str:
         "",
         *_by_design(run.points, _acknowledged),
         "",
-        "**(b) From the commit in etcd to the failure of the last parked produce at the client**, p50 / p99 in ms:",
-        "",
-        *_by_design(run.points, _failed),
-        "",
+        *failed,
         *_added(run.points),
         "",
         *_separate_in_detail(run.points),
