@@ -2,12 +2,12 @@
 
 A lease is not a lock, and need not be waited out where its holder is certainly dead. What proves that:
 
-- A logstore's directory id. Whoever registers with it holds the lock (flock) on the log directories, which the kernel
-  takes from a process when that ends, and from nobody else.
+- A logstore's directory id. The process that registers with it holds the lock (flock) on the log directories, which
+  the kernel takes from a process when that ends, and from no other process.
 - Its addresses. A listener is bound before its process registers, and one port has one listener: an address that is the
   new process's own by now is the old one's no longer. That covers a restart on the same host, and a pod that comes back
   under its name.
-- A refused connection, at every other address: the host is there and nobody listens.
+- A refused connection, at every other address: the host is there and no process listens.
 
 A process that may live is left to its lease. An error here would cost availability and no record: what fences are the
 controller epoch, the broker epochs and the compares of every Txn. This module is pure; `barnabas.runtime.registration`
@@ -35,7 +35,7 @@ def removal(keys: Keys, found: KeyValue, election: KeyValue | None) -> Txn:
     """Delete the registration `found` of a dead process and, where its lease holds that too, the election key.
 
     `election` is the election key as it was read after `found`. The Txn changes nothing where either is another one by
-    now: whoever has registered or was elected since is not the dead process.
+    now: a process that has registered or was elected since is not the dead process.
     """
     compares: tuple[Compare, ...] = (modified_at(found.key, found.mod_revision),)
     deletes: tuple[Delete, ...] = (Delete(found.key),)

@@ -31,7 +31,7 @@ SHORT_ELEMENTS_MAX: Final = 512
 T = TypeVar("T")
 Steps: TypeAlias = Generator[int, None, T]
 """Work that is done a little at a time, and its result. Each `yield` says how many elements it has worked off since the
-one before: whoever runs it decides when the work goes on."""
+one before: its caller decides when the work goes on."""
 
 TAGGED_FIELDS_MAX: Final = 1 << 10
 """Tagged fields in one struct or header. Kafka has at most five of them anywhere; skipping many costs time alone, but

@@ -107,7 +107,7 @@ class Candidacy:
         image = self._image
         election = image.election
         ours = self._ours()
-        # Whoever goes on without the epoch would write another one.
+        # A controller that goes on without the epoch would write another one.
         if now_ms >= self._lease_deadline_ms or (self.active and (not ours or unreadable_foundation(image))):
             self.active = False
         if now_ms >= self._lease_deadline_ms or self.active or not image.loaded or not self._is_known_version():

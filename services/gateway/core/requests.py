@@ -24,7 +24,7 @@ from services.gateway.core.handlers.api_18_api_versions import unsupported_versi
 from services.gateway.core.request_metrics import kind_key
 from services.gateway.core.request_timing import Hop
 from services.gateway.core.slots import ResponseKind, Slot
-from services.gateway.core.steps import StepsRoom
+from services.gateway.core.steps import RequestSteps
 from services.gateway.core.throttling import Throttle
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RequestRoom:
         self._metrics = processor.metrics
         self._kinds = processor.metrics.kinds
         self._is_measured = processor.config.metrics_enable
-        self.steps = StepsRoom(self)
+        self.steps = RequestSteps(self)
 
     def start(self, connection: Connection, frame: memoryview, arrived_us: int) -> None:
         """Begin one request. Whatever can be wrong with its frame closes its connection, and no other.

@@ -60,7 +60,7 @@ class Slot:
         self.is_long = False
         """Whether it names more than `SHORT_ELEMENTS_MAX`, or its answer may."""
         self.steps: Steps[None] | None = None
-        """What `StepsRoom` is still to do for it; None while that is under way, and when there is nothing."""
+        """What `RequestSteps` is still to do for it; None while that is under way, and when there is nothing."""
         self.timing: RequestTiming | None = None
         """Of the few that are timed (`request_metrics`), until the answer is out."""
 

@@ -25,7 +25,7 @@ STEPS_PER_TURN: Final = 1_000
 STEPS_AT_ONCE: Final = 250
 
 
-class StepsRoom:
+class RequestSteps:
     __slots__ = ("_requests", "_running", "_steps_left", "_waiting")
 
     def __init__(self, requests: RequestRoom) -> None:
