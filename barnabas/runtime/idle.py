@@ -13,6 +13,7 @@ from time import monotonic_ns
 from typing import Final
 
 from barnabas.metrics.family import Family, Sample
+from barnabas.runtime.collector import COLLECTOR
 
 _WINDOW_NS_MIN: Final = 1_000_000_000
 _TURN_WINDOW_NS: Final = 60_000_000_000
@@ -38,6 +39,8 @@ _TURNS: Final = _Turns()
 class _MeasuredSelector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         turns = _TURNS
+        if timeout is None or timeout > 0:
+            COLLECTOR.loop_is_idle()
         ended_ns = monotonic_ns()
         if turns.began_ns and ended_ns - turns.began_ns > turns.longest_ns:
             turns.longest_ns = ended_ns - turns.began_ns
@@ -49,7 +52,9 @@ class _MeasuredSelector(selectors.DefaultSelector):
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop whose waiting is measured, for `asyncio.Runner`; one in a process."""
+    """A loop whose waiting is measured, and in whose pauses garbage is collected, for `asyncio.Runner`; one in a
+    process, once its code is loaded."""
+    COLLECTOR.begin()
     return asyncio.SelectorEventLoop(_MeasuredSelector())
 
 

@@ -24,6 +24,9 @@ _NAMES: Final[dict[str, Any]] = {
     "uvarint": primitives.uvarint,
 }
 
+_PARTS_MAX: Final = 1_024
+"""Parts after which an encoder that works in steps begins the next buffer: joining and freeing them takes time, too."""
+
 
 def compile_encoder(message: type[Any], version: int, is_flexible: bool) -> Callable[[Any], list[Buffer]]:
     """A function `message -> buffers` of the body alone; the first buffer is always `bytes`."""
@@ -66,14 +69,14 @@ class _Encoder:
         with source.block("def encode(message):"):
             source.line("parts = []")
             source.line("w = parts.append")
-            if has_records:
+            if has_records or self.in_steps:
                 source.line("out = []")
             if self.in_steps:
                 source.line("yield 1")
             self.write_struct("message", self.message)
             self.flush()
-            if has_records:
-                with source.block("if parts:"):
+            if has_records or self.in_steps:
+                with source.block("if parts or not out:"):
                     source.line("out.append(join(parts))")
                 source.line("return out")
             else:
@@ -203,6 +206,9 @@ class _Encoder:
             self.write_value(element, field.kind, is_nullable=False)
             self.flush()
             if self.in_steps and field.kind not in FIXED_FORMATS:
+                with source.block(f"if len(parts) >= {_PARTS_MAX}:"):
+                    source.line("out.append(join(parts))")
+                    source.line("parts.clear()")
                 source.line("yield 1")
 
     def write_tags(self, value: str, tagged: list[Field]) -> None:

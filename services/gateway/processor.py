@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 
 import msgspec
@@ -55,9 +54,6 @@ async def serve() -> None:
 
 def main() -> None:
     keep_large_buffers()
-    # Requests leave few cycles behind; what is loaded now lives as long as the process.
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 1_000)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serve())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 
 from barnabas.runtime.allocator import keep_large_buffers
@@ -25,9 +24,6 @@ def main() -> None:
     configure_logging("logstore", loaded.config.log_level, loaded.config.log_format)
     loaded.log_notices()
     keep_large_buffers()
-    # Logs and indexes live long and have no cycles; a full collection over them would stop the data path.
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 1_000)
 
     async def serve(stopping: asyncio.Event) -> None:
         await LogstoreNode(loaded).run(stopping)

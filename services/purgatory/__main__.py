@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import sys
 import uuid
@@ -104,9 +103,6 @@ def main() -> None:
     config = loaded.config
     configure_logging("purgatory", config.log_level, config.log_format)
     loaded.log_notices()
-    # Entries leave no cycles behind, and a full collection over a million of them would be taken for death by peers.
-    gc.freeze()
-    gc.set_threshold(10_000, 20, 1_000)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serve(config))

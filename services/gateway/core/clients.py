@@ -150,6 +150,8 @@ class ClientRoom:
                 self._request_memory.held_bytes -= slot.frame_bytes
             if slot.reserved_bytes:
                 self._fetch_memory.release(slot.reserved_bytes)
+            if slot.is_long:
+                self._processor.requests.steps.discarded.add(slot)
         connection.slots.clear()
         connection.queued_frames.clear()
         connection.queued_since_us.clear()

@@ -109,6 +109,7 @@ class RequestRoom:
             steps = handler.start(slot, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
                 yield from steps
+            self.steps.discarded.add(request)
         finally:
             connection.is_starting = False
             self._clients.run_later(connection)
@@ -176,6 +177,8 @@ class RequestRoom:
         if counts_errors:
             yield from self._metrics.response_failed_in_steps(header.api_key, response)
         slot.buffers = yield from encode_response_in_steps(response, header.api_version, header.correlation_id)
+        if len(slot.buffers) > 1:
+            self.steps.discarded.add(response)
         self.answered(slot, ResponseKind.SEND)
 
     def hand_over(self, slot: Slot, body: Buffer) -> None:
@@ -200,6 +203,8 @@ class RequestRoom:
             slot.timing.enter(Hop.RESPONSE_QUEUE)
         if slot.deadline_bucket >= 0:
             self._deadlines.remove(slot)
+        if slot.is_long:
+            self.steps.discarded.add(slot)
         self._request_memory.held_bytes -= slot.frame_bytes
         connection = slot.connection
         connection.unanswered -= 1

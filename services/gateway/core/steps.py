@@ -6,7 +6,8 @@ requests together have `STEPS_PER_TURN` in a turn of the processor, and each has
 its share. What fits into the present turn is done at once, so that a request of some elements notices nothing of this.
 
 Between two steps anything may happen: the image changes, the connection closes, the request's time is over. A request
-whose connection is closed is dropped, and so is work that is replaced by other work for the same request.
+whose connection is closed is dropped, and so is work that is replaced by other work for the same request. What a long
+request leaves behind is freed in later turns (`discarded`), faster than steps can make more of it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from barnabas.wire.primitives import Steps
+from services.gateway.core.discarded import Discarded
 
 if TYPE_CHECKING:
     from services.gateway.core.requests import RequestRoom
     from services.gateway.core.slots import Slot
 
-STEPS_PER_TURN: Final = 1_000
+STEPS_PER_TURN: Final = 500
 """Of 5 to 20 µs each, as the slowest are."""
-STEPS_AT_ONCE: Final = 250
+STEPS_AT_ONCE: Final = 125
+DISCARDED_OBJECTS_PER_TURN: Final = 2_000
+"""Of half a microsecond each. A request has some tracked objects for each element, which takes three steps or more."""
 
 
 class RequestSteps:
-    __slots__ = ("_requests", "_running", "_steps_left", "_waiting")
+    __slots__ = ("_requests", "_running", "_steps_left", "_waiting", "discarded")
 
     def __init__(self, requests: RequestRoom) -> None:
         """`requests` is told of work that fails."""
@@ -34,6 +38,7 @@ class RequestSteps:
         self._running: Slot | None = None
         self._steps_left = STEPS_PER_TURN
         self._waiting: deque[Slot] = deque()
+        self.discarded = Discarded()
 
     def begin(self, slot: Slot, steps: Steps[None]) -> None:
         """Do this for a request, now as far as the turn allows; in place of what was still to be done for it."""
@@ -48,12 +53,14 @@ class RequestSteps:
 
     def run(self) -> None:
         """Go on with what waits, until the turn's steps are used up; the next turn begins with this."""
+        if self.discarded.has_work():
+            self.discarded.free(DISCARDED_OBJECTS_PER_TURN)
         while self._waiting and self._steps_left > 0:
             self._go_on(self._waiting.popleft())
         self._steps_left = STEPS_PER_TURN
 
     def has_work(self) -> bool:
-        return len(self._waiting) > 0
+        return len(self._waiting) > 0 or self.discarded.has_work()
 
     def _go_on(self, slot: Slot) -> None:
         """The request's share, and into the line for another one where that is not enough."""
@@ -78,6 +85,7 @@ class RequestSteps:
             self._running = None
         self._steps_left += left
         if slot.connection.is_closed:
+            self.discarded.add(slot.steps)
             slot.steps = None
         elif slot.steps is not None:
             self._waiting.append(slot)

@@ -89,6 +89,7 @@ class Turns:
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS_PER_TURN", 100)
     monkeypatch.setattr(steps, "STEPS_AT_ONCE", 50)
+    monkeypatch.setattr(steps, "DISCARDED_OBJECTS_PER_TURN", 400)
 
 
 @pytest.mark.parametrize("api_key", HANDLERS, ids=lambda number: ApiKey(number).name)

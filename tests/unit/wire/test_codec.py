@@ -192,7 +192,7 @@ def test_elements_are_counted_over_all_arrays_of_a_request() -> None:
     assert codec.decode_request(ApiKey.PRODUCE, 9, memoryview(encoded), 0) == request
     request.topic_data.append(TopicProduceData())
     encoded = b"".join(compile_encoder(ProduceRequest, 9, True)(request))
-    with pytest.raises(MalformedFrame, match="partition_data: more than 524288 elements"):
+    with pytest.raises(MalformedFrame, match="partition_data: more than 131072 elements"):
         codec.decode_request(ApiKey.PRODUCE, 9, memoryview(encoded), 0)
 
 

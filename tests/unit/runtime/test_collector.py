@@ -1,0 +1,55 @@
+"""A full collection happens when the loop has nothing to do, and seldomer where it takes long."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from barnabas.runtime import collector
+from barnabas.runtime.collector import Collector
+
+
+@pytest.fixture
+def full_collections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The milliseconds that each one takes, the first in the list first; one is taken away by each."""
+    takes_ms: list[int] = []
+    now_ns = 0
+
+    def collect() -> int:
+        nonlocal now_ns
+        now_ns += takes_ms.pop(0) * 1_000_000
+        return 0
+
+    monkeypatch.setattr(gc, "collect", collect)
+    monkeypatch.setattr(collector, "perf_counter_ns", lambda: now_ns)
+    return takes_ms
+
+
+def idle_after(middle_collections: int, collecting: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "get_count", lambda: (0, 0, middle_collections))
+    collecting.loop_is_idle()
+
+
+def test_a_full_collection_waits_until_it_is_worth_it(
+    full_collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collecting = Collector()
+    full_collections[:] = [1, 1]
+    idle_after(99, collecting, monkeypatch)
+    assert len(full_collections) == 2
+    idle_after(100, collecting, monkeypatch)
+    assert len(full_collections) == 1
+
+
+def test_one_that_took_long_makes_the_next_one_wait_longer(
+    full_collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collecting = Collector()
+    full_collections[:] = [80, 1, 1]
+    idle_after(100, collecting, monkeypatch)
+    idle_after(3_999, collecting, monkeypatch)
+    assert len(full_collections) == 2
+    idle_after(4_000, collecting, monkeypatch)
+    idle_after(100, collecting, monkeypatch)
+    assert len(full_collections) == 0
