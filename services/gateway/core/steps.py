@@ -33,7 +33,7 @@ class RequestSteps:
     __slots__ = ("_requests", "_running", "_steps_left", "_waiting", "discarded")
 
     def __init__(self, requests: RequestRoom) -> None:
-        """`requests` is told of work that fails."""
+        """`requests` closes the connection of work that fails."""
         self._requests = requests
         self._running: Slot | None = None
         self._steps_left = STEPS_PER_TURN
