@@ -16,8 +16,15 @@ from typing import Any, Final
 
 _PARTS_PER_OBJECT: Final = 8
 """So many parts that are looked at cost what freeing one object costs."""
-_OWN_REFERENCES: Final = 2
-"""Of an object that nothing else refers to: a local variable, and the argument of the function that counts."""
+
+
+def _count_own_references() -> int:
+    """What `sys.getrefcount` says of an object that only a local variable refers to: 2, or from Python 3.14 on 1."""
+    each = object()
+    return sys.getrefcount(each)
+
+
+_OWN_REFERENCES: Final = _count_own_references()
 
 
 class Discarded:
