@@ -95,21 +95,21 @@ class Checkpoints:
 
     def logs_taken_away(self, logs: Iterable[PartitionLog]) -> None:
         """Forget their offsets at once: each file that names any of them is written once."""
-        files: dict[_File, None] = {}
+        by_directory: dict[LogDirectory, list[PartitionLog]] = {}
         for log in logs:
-            directory = self._directories.directory_of(log)
-            self._leaving[log.topic_partition] = log
+            by_directory.setdefault(self._directories.directory_of(log), []).append(log)
+        for directory, gone in by_directory.items():
+            self._leaving.update({log.topic_partition: log for log in gone})
             self.high_watermark_moved(directory)
-            kinds = [_Kind.RECOVERY_POINTS]
-            if log.log_start_offset > 0:
-                kinds.append(_Kind.LOG_STARTS)
-            if log.first_dirty_offset > 0:
-                kinds.append(_Kind.CLEANER_OFFSETS)
-            for kind in kinds:
-                self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
-                files[kind, directory] = None
-        for file in files:
-            self._write(file)
+            for kind, named in (
+                (_Kind.RECOVERY_POINTS, gone),
+                (_Kind.LOG_STARTS, [log for log in gone if log.log_start_offset > 0]),
+                (_Kind.CLEANER_OFFSETS, [log for log in gone if log.first_dirty_offset > 0]),
+            ):
+                if named:
+                    in_doubt = self._names_in_doubt.setdefault((kind, directory), {})
+                    in_doubt.update(dict.fromkeys([log.topic_partition for log in named]))
+                    self._write((kind, directory))
 
     def log_moved(self, log: PartitionLog) -> None:
         """It is in another log directory now, whose checkpoints don't know it yet."""
