@@ -414,12 +414,19 @@ T = TypeVar("T")
 
 def _load(value: bytes) -> dict[str, Any]:
     try:
-        values = json.loads(value)
+        values = _loads(value)
     except RecursionError:
         raise UnreadableValue("nested too deep") from None
     if not isinstance(values, dict):
         raise UnreadableValue("not an object")
     return values
+
+
+def _loads(value: bytes) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return json.loads(value)  # It takes some more, as NaN, and says what is wrong with the rest.
 
 
 def _typed(kind: type[T], values: dict[str, Any]) -> T:
@@ -434,11 +441,10 @@ def _with_topic_id(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_partitions(values: dict[str, Any]) -> dict[str, Any]:
-    partitions = [
-        partition | {"in_sync_replicas": partition["isr"], "leader_broker_epoch": partition["broker_epoch"]}
-        for partition in values["partitions"]
-    ]
-    return values | {"partitions": partitions}
+    for partition in values["partitions"]:
+        partition["in_sync_replicas"] = partition["isr"]
+        partition["leader_broker_epoch"] = partition["broker_epoch"]
+    return values
 
 
 def _held_by(key: str, key_of_record: str, record: T) -> T:

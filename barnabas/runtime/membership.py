@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from barnabas.cluster.keys import ControllerRegistration, Keys, Role, decode_registration
 from barnabas.cluster.messages import (
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from protos.controller.v1.membership_pb2_grpc import MembershipAsyncStub
 
 Answer = TypeVar("Answer")
+OnUpdate = Callable[[UpdateMetadata, Message], None]
+"""Is given the update and the message that it came in, to be passed on."""
 
 _SUBSCRIBE = "/barnabas.controller.v1.Membership/Subscribe"
 _RETRY_S = 0.05
@@ -123,7 +126,7 @@ class MembershipClient:
             self._applied_revision = revision
             self._tell_applied()
 
-    async def subscribe(self, role: Role, pod_id: str, on_update: Callable[[UpdateMetadata], None]) -> None:
+    async def subscribe(self, role: Role, pod_id: str, on_update: OnUpdate) -> None:
         """Follow the active controller for ever, calling `on_update` with all it publishes: a full update first."""
         hello = pb.SubscribeRequest(role=role.value, pod_id=pod_id)
         try:
@@ -279,14 +282,12 @@ class MembershipClient:
         if before is not None:
             await before.retire()
 
-    def _listen(
-        self, address: str, hello: pb.SubscribeRequest, on_update: Callable[[UpdateMetadata], None]
-    ) -> StreamLink:
+    def _listen(self, address: str, hello: pb.SubscribeRequest, on_update: OnUpdate) -> StreamLink:
         def take(data: bytes) -> None:
             response = pb.SubscribeResponse.FromString(data)
             self.last_heard_ms = self._now_ms()
             if response.HasField("update"):
-                on_update(from_proto(UpdateMetadata, response.update))
+                on_update(from_proto(UpdateMetadata, response.update), response.update)
 
         def take_first(data: bytes) -> None:
             # What was applied before the connection was lost.

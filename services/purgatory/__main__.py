@@ -7,6 +7,8 @@ import signal
 import sys
 import uuid
 
+from google.protobuf.message import Message
+
 from barnabas.cluster.keys import Keys, PurgatoryRegistration, Role
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.runtime.clock import monotonic_ms
@@ -67,7 +69,7 @@ async def serve(config: PurgatoryConfig) -> None:
     metrics.measure(registration, etcd.meter)
     endpoint = MetricsEndpoint(metrics_socket, metrics.collect) if metrics_socket is not None else None
 
-    def apply(update: UpdateMetadata) -> None:
+    def apply(update: UpdateMetadata, _: Message) -> None:
         pod.metadata(update)
         # As the protocol has it; no answer waits for a pod, whose image only ever ends waits for a leader that is gone.
         membership.acknowledge(pod.image.revision)

@@ -222,7 +222,7 @@ class Gateway:
         self._life = asyncio.create_task(self.membership.subscribe(Role.GATEWAY, "gateway-0", self._update))
         self.updates = 0
 
-    def _update(self, update: object) -> None:
+    def _update(self, update: object, _: object) -> None:
         self.image.apply(update)  # type: ignore[arg-type]
         self.updates += 1
         self.membership.acknowledge(self.image.revision)

@@ -91,7 +91,7 @@ async def test_a_stopped_processor_gets_no_connections_and_delays_no_acknowledge
     stopped, other = gateway.children
     os.kill(stopped.pid, signal.SIGSTOP)
     gateway.image.apply(update(2))
-    gateway.processors.metadata_updated(update(2))
+    gateway.processors.metadata_updated(joint.encode_metadata(update(2)))
     await until(lambda: gateway.applied[-1:] == [2])
     assert stopped.is_silent
     assert not other.is_silent

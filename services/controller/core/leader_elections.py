@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk
 from services.controller.core.image import ControllerImage
-from services.controller.core.partition_changes import Liveness, after_liveness, waits_for_leader
+from services.controller.core.partition_changes import Liveness, TopicRules, after_liveness, waits_for_leader
 from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import BYTES_MAX, OPERATIONS_MAX, Write, put
 
@@ -54,9 +54,12 @@ def waiting_for_leaders(
     return [
         topic_id
         for topic_id in topic_ids
-        if topic_id not in image.deletions
-        and any(
-            waits_for_leader(partition, live.at(topic_id, number), rules.of(topic_id))
-            for number, partition in image.partitions(topic_id)
-        )
+        if topic_id not in image.deletions and _waits_for_leader(image, live, rules.of(topic_id), topic_id)
     ]
+
+
+def _waits_for_leader(image: ControllerImage, live: Liveness, rules: TopicRules, topic_id: bytes) -> bool:
+    return any(
+        waits_for_leader(partition, live.at(topic_id, number), rules)
+        for number, partition in image.partitions(topic_id)
+    )

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Iterator
 from typing import assert_never
 
+from google.protobuf.message import Message
+
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import GatewayRegistration, Keys, Role
 from barnabas.cluster.messages import (
@@ -145,12 +147,12 @@ class Gateway:
         metrics_address = told_address(self._properties.metrics_listeners, self._metrics_socket, first_advertised)
         return GatewayRegistration(self._properties.gateway_id, incarnation, addresses, ops_address, metrics_address)
 
-    def _updated(self, update: UpdateMetadata) -> None:
+    def _updated(self, update: UpdateMetadata, message: Message) -> None:
         """Brokers' ports are open before any client is told of them."""
         if self._image.apply(update):
             self._acceptor.add_brokers(self._image.brokers)
             self._follow_dynamic_configs()
-            self._processors.metadata_updated(update)
+            self._processors.metadata_updated(message.SerializeToString())
 
     def _applied(self, revision: int) -> None:
         self._membership.acknowledge(revision)

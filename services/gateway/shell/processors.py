@@ -176,8 +176,8 @@ class Processors:
 
     # --- metadata and calls ------------------------------------------------------------------------------------------
 
-    def metadata_updated(self, update: UpdateMetadata) -> None:
-        payload = joint.encode_metadata(update)
+    def metadata_updated(self, payload: bytes) -> None:
+        """Pass an UpdateMetadata on, as protobuf."""
         for processor in (*self._by_index.values(), *self._draining):
             processor.child.messages.send(joint.METADATA, payload)
 

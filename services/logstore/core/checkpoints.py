@@ -10,6 +10,7 @@ same case: its recovery point goes back before it does (`lower`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from services.logstore.core.directories import Directories
@@ -92,19 +93,23 @@ class Checkpoints:
 
     # --- logs that are taken away ---
 
-    def log_taken_away(self, log: PartitionLog) -> None:
-        """Forget its offsets at once."""
-        directory = self._directories.directory_of(log)
-        self._leaving[log.topic_partition] = log
-        self.high_watermark_moved(directory)
-        kinds = [_Kind.RECOVERY_POINTS]
-        if log.log_start_offset > 0:
-            kinds.append(_Kind.LOG_STARTS)
-        if log.first_dirty_offset > 0:
-            kinds.append(_Kind.CLEANER_OFFSETS)
-        for kind in kinds:
-            self._names_in_doubt.setdefault((kind, directory), {})[log.topic_partition] = None
-            self._write((kind, directory))
+    def logs_taken_away(self, logs: Iterable[PartitionLog]) -> None:
+        """Forget their offsets at once: each file that names any of them is written once."""
+        by_directory: dict[LogDirectory, list[PartitionLog]] = {}
+        for log in logs:
+            by_directory.setdefault(self._directories.directory_of(log), []).append(log)
+        for directory, gone in by_directory.items():
+            self._leaving.update({log.topic_partition: log for log in gone})
+            self.high_watermark_moved(directory)
+            for kind, named in (
+                (_Kind.RECOVERY_POINTS, gone),
+                (_Kind.LOG_STARTS, [log for log in gone if log.log_start_offset > 0]),
+                (_Kind.CLEANER_OFFSETS, [log for log in gone if log.first_dirty_offset > 0]),
+            ):
+                if named:
+                    in_doubt = self._names_in_doubt.setdefault((kind, directory), {})
+                    in_doubt.update(dict.fromkeys([log.topic_partition for log in named]))
+                    self._write((kind, directory))
 
     def log_moved(self, log: PartitionLog) -> None:
         """It is in another log directory now, whose checkpoints don't know it yet."""

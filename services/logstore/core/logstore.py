@@ -13,7 +13,7 @@ effects, and sends what the core says. One turn of the host:
         core.on_leader_response(leader_id, message)  # on the streams that Outgoing.replication.links asks for
     for call_id, request in calls:
         core.on_administration(call_id, request)   # answered in Outgoing.administration, in any order; False: refused
-    core.step(now_ms, wall_ms)                     # control first and whole, then bounded pieces of groups and data
+    core.step(now_ms, wall_ms)                     # bounded pieces: control first, then groups and data
     for effect in core.take_effects():             # reads, writes, flushes: carried out now or on an IO worker, ...
         core.on_io_done(effect, outcome)           # ... reported as bytes or DiskError, now or in any later turn
     outgoing = core.take_outgoing()                # one message per stream; then the streams to close
@@ -260,7 +260,7 @@ class LogstoreCore:
     # --- the turn ----------------------------------------------------------------------------------------------------
 
     def step(self, now_ms: int, wall_ms: int) -> None:
-        """All control commands that have come, then a bounded piece of the data work that has."""
+        """A bounded piece of the control commands that have come, then one of the data work that has."""
         self._wall_ms = wall_ms
         self._replication.begin_turn(now_ms, wall_ms)
         self._control.step(now_ms)

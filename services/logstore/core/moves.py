@@ -199,7 +199,7 @@ class Moves:
             # A start finds the log in both directories, and knows which of them it is.
             source.logs.pop(log.topic_partition, None)
             self._replicas.disk_failures.append((source.path, error))
-        self._checkpoints.log_taken_away(log)
+        self._checkpoints.logs_taken_away([log])
         target.take_over(log)
         self._checkpoints.log_moved(log)
         self._outbox.add_effect(MovedEffect(log, source.path, f"{path}/{MOVED_FROM}"))

@@ -19,9 +19,9 @@ CONTROL = Mutants("control")
 def stale_controller_epoch_is_accepted() -> None:
     original = Control._begin
 
-    def begin(self: Control, session_id: int, request: ControlRequest, now_ms: int) -> None:
+    def begin(self: Control, session_id: int, request: ControlRequest) -> None:
         self._controller_epoch = -1
-        original(self, session_id, request, now_ms)
+        original(self, session_id, request)
 
     replace_in(Control, "_begin", begin)
 
@@ -30,8 +30,8 @@ def stale_controller_epoch_is_accepted() -> None:
 def stale_broker_epoch_is_accepted() -> None:
     original = Control._begin
 
-    def begin(self: Control, session_id: int, request: ControlRequest, now_ms: int) -> None:
-        original(self, session_id, replace(request, broker_epoch=self._replicas.broker_epoch), now_ms)
+    def begin(self: Control, session_id: int, request: ControlRequest) -> None:
+        original(self, session_id, replace(request, broker_epoch=self._replicas.broker_epoch))
 
     replace_in(Control, "_begin", begin)
 
@@ -124,7 +124,7 @@ def a_topic_made_again_takes_the_old_log() -> None:
 
 @CONTROL.breaks("13")
 def stop_replica_is_dropped() -> None:
-    replace_in(Control, "_stop", lambda self, asked, now_ms: ErrorCode.NONE)
+    replace_in(Control, "_stop", lambda self, asked, taken_away: ErrorCode.NONE)
 
 
 @CONTROL.breaks("13")

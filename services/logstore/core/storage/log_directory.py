@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from barnabas.cluster.topic_config import TopicConfig
@@ -32,6 +33,9 @@ from services.logstore.core.storage.recovery import OpenedLog, open_log
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
+ASIDE_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX)
+
+DELETIONS_PER_TICK = 256
 
 
 @dataclass(slots=True, frozen=True)
@@ -160,7 +164,9 @@ class LogDirectory:
                 names.append(topic_partition)
         found = list(apply(open_one, names))
         self.logs = {each.topic_partition: each.opened.log for each in found}
-        damaged += [each for each, offset in recovery_points.items() if offset > 0 and self._is_missing(each)]
+        aside = self._names_aside()
+        lost = [each for each, offset in recovery_points.items() if offset > 0 and each not in self.logs]
+        damaged += [each for each in lost if aside.isdisjoint(_shortened(each, suffix) for suffix in ASIDE_SUFFIXES)]
         if damaged:
             # At rest, by whatever it was. Not by the death of a process: who may lack records has no vote on who leads.
             self._expect_losses()
@@ -171,13 +177,10 @@ class LogDirectory:
             execute(self._disk, self.checkpoint_log_starts())
         return found
 
-    def _is_missing(self, topic_partition: TopicPartition) -> bool:
-        """Neither here nor on its way out."""
-        if topic_partition in self.logs:
-            return False
-        name = f"{topic_partition[0]}-{topic_partition[1]}"
-        aside = [each.name for each in self._disk.list(self.path) if each.name.endswith((DELETE_SUFFIX, STRAY_SUFFIX))]
-        return not any(name.startswith(each.rpartition(".")[0]) for each in aside)
+    def _names_aside(self) -> set[str]:
+        """The names, as far as they fitted, of the partitions that are on their way out or set aside."""
+        names = [each.name for each in self._disk.list(self.path) if each.name.endswith(ASIDE_SUFFIXES)]
+        return {name.rpartition(".")[0] for name in names}
 
     def _path_of(self, topic_partition: TopicPartition) -> str:
         return f"{self.path}/{topic_partition[0]}-{topic_partition[1]}"
@@ -312,10 +315,11 @@ class LogDirectory:
         return self.error if self._move_aside(topic_partition, STRAY_SUFFIX) is None else None
 
     def take_deletions(self, now_ms: int) -> list[DeleteDirectoryEffect]:
-        """The directories whose time has come."""
-        due = [path for due_ms, path in self._deletions if due_ms <= now_ms]
-        self._deletions = [(due_ms, path) for due_ms, path in self._deletions if due_ms > now_ms]
-        return [DeleteDirectoryEffect(path) for path in due]
+        """The directories whose time has come, or as many of them as one tick may remove."""
+        due = list(islice((each for each in self._deletions if each[0] <= now_ms), DELETIONS_PER_TICK))
+        taken = set(due)
+        self._deletions = [each for each in self._deletions if each not in taken] if taken else self._deletions
+        return [DeleteDirectoryEffect(path) for _, path in due]
 
     def _move_aside(self, topic_partition: TopicPartition, suffix: str) -> str | None:
         target = self._unique_path(topic_partition, suffix)
@@ -328,10 +332,7 @@ class LogDirectory:
         return target
 
     def _unique_path(self, topic_partition: TopicPartition, suffix: str) -> str:
-        """Kafka's own form: a name of at most 255 bytes, whatever the topic's."""
-        unique = f".{self._unique_name()}{suffix}"
-        name = f"{topic_partition[0]}-{topic_partition[1]}"
-        return f"{self.path}/{name[: 255 - len(unique)]}{unique}"
+        return f"{self.path}/{_shortened(topic_partition, suffix)}.{self._unique_name()}{suffix}"
 
     # --- checkpoints, errors, the end ---
 
@@ -425,3 +426,10 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     if not dash or not topic or partition is None or str(partition) != digits:
         return None
     return topic, partition
+
+
+def _shortened(topic_partition: TopicPartition, suffix: str) -> str:
+    """The name of a partition as it begins that of its directory set aside, `<name>.<32 digits><suffix>`: Kafka's own
+    form, of at most 255 bytes, whatever the topic's name.
+    """
+    return f"{topic_partition[0]}-{topic_partition[1]}"[: 255 - len(f".{'':32}{suffix}")]

@@ -10,7 +10,7 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effects import DeleteDirectoryEffect, execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import (
     LogDirectory,
@@ -243,6 +243,25 @@ def test_a_stray_partition_is_set_aside_and_kept(disk: DiskModel) -> None:
     assert load(again) == []
     assert again.take_deletions(1 << 60) == []
     assert disk.exists(f"{PATH}/orders-0.{0:032x}-stray/{0:020d}.log")
+
+
+@pytest.mark.parametrize(("deleted", "is_suspected"), [(10, False), (1, True)])
+def test_another_partition_on_its_way_out_does_not_account_for_one_that_is_gone(
+    disk: DiskModel, deleted: int, is_suspected: bool
+) -> None:
+    """The process dies before the checkpoints forget the partition that is deleted."""
+    directory, log = with_partition(disk, partition=10)
+    assert isinstance(directory.create(("orders", 1), TOPIC_ID, TopicConfig()), PartitionLog)
+    flush_all(disk, directory)
+    assert log.recovery_point == 3
+    for effect in (directory.checkpoint_recovery_points(), directory.trust()):
+        execute(disk, effect)
+    directory.delete(("orders", deleted), now_ms=0)
+    if deleted != 10:
+        execute(disk, DeleteDirectoryEffect(log.directory))
+    again = opened(disk)
+    load(again)
+    assert again.may_lack_records is is_suspected
 
 
 def test_the_name_of_a_directory_set_aside_fits_a_file_name(disk: DiskModel) -> None:
