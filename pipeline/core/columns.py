@@ -192,6 +192,9 @@ def _fitting(known: ColumnType, growth: ColumnType, room: int) -> ColumnType:
                 fitting = _fitting(there.type, column.type, room) if there.name == column.name else Kind.UNKNOWN
                 room -= _added(there.type, fitting)
                 kept.append(Column(column.name, fitting))
+                if settled(fitting) is not None:
+                    # `evolved` leaves out later columns whose names differ from this one's in case only.
+                    before.setdefault(column.name.lower(), kept[-1])
             return Struct(tuple(kept))
         case (ListOf() | Kind.UNKNOWN, ListOf()):
             return ListOf(_fitting(known.element if isinstance(known, ListOf) else Kind.UNKNOWN, growth.element, room))

@@ -1,7 +1,8 @@
 """`make costly-requests`: how long another client waits while one sends the costliest requests of each API key.
 
 On a cluster of its own, or on another broker (`--bootstrap`); into a table with the longest turn of each event loop
-meanwhile (`--save`).
+meanwhile (`--save`). A request has `ELEMENTS_MAX` elements at most, all its arrays together; Barnabas closes the
+connection of one that has more.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import urllib.request
 from pathlib import Path
 
 from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.primitives import ELEMENTS_MAX
 from services.gateway.core.handlers import HANDLERS
 from tests.costly.measure import OtherClient, Outcome, create_topic, measure
 from tests.integration.running_cluster import RunningCluster
 
+ELEMENTS = 130_000
+"""Those of the arrays around the long one, and the header's, have room beside them."""
 _TURN = re.compile(r'^barnabas_loop_longest_turn_ms\{process="([^"]+)"\} ([0-9.e+-]+)$', re.MULTILINE)
 
 
@@ -34,7 +38,12 @@ def longest_turns(metrics_addresses: dict[str, str]) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tests.costly", description=__doc__)
     parser.add_argument("--bootstrap", help="another broker, such as Apache Kafka, in place of a cluster of its own")
-    parser.add_argument("--elements", type=int, default=400_000)
+    parser.add_argument(
+        "--elements",
+        type=int,
+        default=ELEMENTS,
+        help=f"in the long array ({ELEMENTS}); with more than {ELEMENTS_MAX} in all a request is refused",
+    )
     parser.add_argument("--times", type=int, default=3, help="each request")
     parser.add_argument("--api-keys", nargs="*", help="by name, such as OFFSET_COMMIT")
     parser.add_argument("--save", type=Path)

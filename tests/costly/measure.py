@@ -6,8 +6,8 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from barnabas.wire.api_keys import ApiKey
@@ -118,14 +118,16 @@ class Outcome:
 
 
 def measure(
-    bootstrap: str, other: OtherClient, api_key: int, elements: int, times: int, *, variants_max: int | None = None
+    bootstrap: str, other: OtherClient, api_key: int, elements: int, times: int, *, only: Collection[str] | None = None
 ) -> Outcome:
-    """Send each costly request of an API key so often, or the first `variants_max` of them, on one connection."""
+    """Send each costly request of an API key so often, or those of them with `only` these labels, on one connection."""
     worst: tuple[float, str, int] = (0.0, "", 0)
     answered = closed = 0
     failures: list[str] = []
     connection: Connection | None = None
-    for costly in islice(costly_requests(elements, TOPIC, api_key), variants_max):
+    for costly in costly_requests(elements, TOPIC, api_key):
+        if only is not None and costly.label not in only:
+            continue
         frame = _frame(costly)
         other.begin()
         for _ in range(times):

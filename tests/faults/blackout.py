@@ -15,7 +15,6 @@ import os
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,17 +35,13 @@ from tests.faults.checker import Silences, Verdict, check
 from tests.faults.cluster import signals_end_the_run
 from tests.faults.etcd_timeline import EtcdTimeline, Event, read_state
 from tests.faults.history import read
-from tests.faults.workload import Mix, Workload, WorkloadError, start
+from tests.faults.measured_runs import MIX, PARTITIONS, RECORDS_BETWEEN, REPAIR_SECONDS_MAX, MeasuredRun, about, say
+from tests.faults.workload import Workload, WorkloadError, start
 from tests.integration.running_cluster import RunningCluster
 
 LOGSTORES = 3
-PARTITIONS = 6
 TOPIC = "blackout"
-MIX = Mix(idempotent=3, acks_all=0, acks_1=0, readers=2, life_seconds=0, sends_per_second=600)
 
-RECORDS_BETWEEN = 600
-"""Acknowledged after a blackout and before the next one."""
-REPAIR_SECONDS_MAX = 60.0
 UP_SECONDS_MAX = 120.0
 _ADMIN_SECONDS_MAX = 30.0
 _POLL_SECONDS = 0.05
@@ -191,53 +186,22 @@ def summary(rounds: Sequence[RoundTimes], verdict: Verdict) -> str:
     )
 
 
-class Saved(msgspec.Struct, frozen=True):
-    """What is saved beside the page."""
-
-    command: str
-    commit: str
-    cores: int
-    load: float
+class MeasuredBlackouts(MeasuredRun, frozen=True, kw_only=True):
     rounds: list[RoundTimes]
-    acknowledged: int
-    lost: int
-    duplicated: int
-    reordered: int
 
 
-def saved(rounds: list[RoundTimes], verdict: Verdict, arguments: argparse.Namespace, load: float) -> Saved:
-    """`load` is the machine's over the minute before the run."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    return Saved(
-        f"python -m tests.faults.blackout --rounds {arguments.rounds} --seed {arguments.seed}",
-        commit.strip() or "no commit",
-        os.cpu_count() or 0,
-        round(load, 1),
-        rounds,
-        verdict.figures.acknowledged,
-        verdict.lost,
-        verdict.duplicated,
-        verdict.reordered,
-    )
-
-
-def page(result: Saved, verdict: Verdict) -> str:
+def page(result: MeasuredBlackouts, verdict: Verdict) -> str:
     """The result as it is saved."""
     return "\n\n".join(
         [
             "# Blackouts",
-            f"`{result.command}` at {result.commit}, on {result.cores} cores; the machine's load over the minute "
-            f"before the run: {result.load}.",
+            result.where,
             f"All processes of a cluster of {LOGSTORES} logstores, etcd included, were killed by SIGKILL at the same "
             "moment under load, and `barnabas up` was run as soon as they were gone.",
             "\n".join(timeline_table(result.rounds)),
             f"```\n{verdict}\n{summary(result.rounds, verdict)}\n```\n",
         ]
     )
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def main() -> int:
@@ -251,11 +215,11 @@ def main() -> int:
     load = os.getloadavg()[0]
     directory = Path(tempfile.mkdtemp(prefix="blackout-"))
     with RunningCluster(directory / "cluster", LOGSTORES) as cluster:
-        blackouts = Blackouts(cluster, directory / "history", arguments.seed, _say)
+        blackouts = Blackouts(cluster, directory / "history", arguments.seed, say)
         try:
             verdict = blackouts.run(arguments.rounds)
         except (NotRepairedError, WorkloadError) as reason:
-            _say(f"{reason}; all that was seen is in {directory}")
+            say(f"{reason}; all that was seen is in {directory}")
             return 1
         if not verdict.is_clean:
             cluster_directory = cluster.directory
@@ -263,17 +227,15 @@ def main() -> int:
             evidence.keep(cluster_directory.path / "logs", log_directories, directory / "evidence")
     rounds = [round_times(each, verdict.silences) for each in blackouts.blackouts]
     if arguments.save is not None:
-        result = saved(rounds, verdict, arguments, load)
-        arguments.save.parent.mkdir(parents=True, exist_ok=True)
-        arguments.save.write_text(page(result, verdict))
-        text = msgspec.json.format(msgspec.json.encode(result), indent=2)
-        arguments.save.with_suffix(".json").write_bytes(text + b"\n")
+        command = f"python -m tests.faults.blackout --rounds {arguments.rounds} --seed {arguments.seed}"
+        result = MeasuredBlackouts(rounds=rounds, **about(command, load, verdict))
+        result.save(page(result, verdict), arguments.save)
     for line in [*timeline_table(rounds), str(verdict), summary(rounds, verdict)]:
-        _say(line)
+        say(line)
     if verdict.is_clean and not arguments.keep:
         shutil.rmtree(directory)
     else:
-        _say(f"all that was seen is in {directory}")
+        say(f"all that was seen is in {directory}")
     return 0 if verdict.is_clean else 1
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,16 +27,13 @@ from tests.faults.checker import Verdict, check
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
 from tests.faults.history import read
 from tests.faults.machines import ETCD
+from tests.faults.measured_runs import MIX, PARTITIONS, RECORDS_BETWEEN, REPAIR_SECONDS_MAX, MeasuredRun, about, say
 from tests.faults.topics import create_topic, in_sync
-from tests.faults.workload import Mix, Workload, WorkloadError, start
+from tests.faults.workload import Workload, WorkloadError, start
 
 TOPIC = "rolling-etcd"
-PARTITIONS = 6
-MIX = Mix(idempotent=3, acks_all=0, acks_1=0, readers=2, life_seconds=0, sends_per_second=600)
 
-RECORDS_BETWEEN = 600
 STOP_SECONDS_MAX = 30.0
-REPAIR_SECONDS_MAX = 60.0
 
 Say = Callable[[str], None]
 
@@ -154,42 +150,21 @@ def summary(found: Sequence[Silence], verdict: Verdict) -> str:
     )
 
 
-class Saved(msgspec.Struct, frozen=True):
-    """What is saved beside the page."""
-
-    command: str
-    commit: str
-    cores: int
-    load: float
+class MeasuredRestarts(MeasuredRun, frozen=True, kw_only=True):
     restarts: list[Silence]
-    acknowledged: int
-    lost: int
-    duplicated: int
-    reordered: int
 
 
-def _page(result: Saved, verdict: Verdict) -> str:
+def _page(result: MeasuredRestarts, verdict: Verdict) -> str:
     return "\n\n".join(
         [
             "# Rolling restarts of etcd",
-            f"`{result.command}` at {result.commit}, on {result.cores} cores; the machine's load over the minute "
-            f"before the run: {result.load}.",
+            result.where,
             "Each of three members was ended and started again in turn, the one that led etcd last. A restart is over "
             "when writes have gone on and every process has all its streams again.",
             "\n".join(table(result.restarts)),
             f"```\n{verdict}\n{summary(result.restarts, verdict)}\n```\n",
         ]
     )
-
-
-def _save(result: Saved, verdict: Verdict, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_page(result, verdict))
-    path.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=2) + b"\n")
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def main() -> int:
@@ -203,38 +178,28 @@ def main() -> int:
     load = os.getloadavg()[0]
     directory = Path(tempfile.mkdtemp(prefix="rolling-etcd-"))
     with FaultCluster() as cluster:
-        _say(f"started in {cluster.start():.1f} s")
-        rolling = RollingEtcd(cluster, directory / "history", arguments.seed, arguments.kill, _say)
+        say(f"started in {cluster.start():.1f} s")
+        rolling = RollingEtcd(cluster, directory / "history", arguments.seed, arguments.kill, say)
         try:
             verdict = rolling.run(arguments.times)
         except (UnhealthyError, WorkloadError) as reason:
             evidence.keep(cluster.layout.directory / "logs", cluster.log_directories(), directory)
-            _say(f"{reason}; all that was seen is in {directory}")
+            say(f"{reason}; all that was seen is in {directory}")
             return 1
         if not verdict.is_clean:
             evidence.keep(cluster.layout.directory / "logs", cluster.log_directories(), directory)
     found = silences(rolling.restarts, verdict)
     if arguments.save is not None:
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
         how = " --kill" if arguments.kill else ""
-        result = Saved(
-            f"python -m tests.faults.rolling_etcd --times {arguments.times} --seed {arguments.seed}{how}",
-            commit.stdout.strip() or "no commit",
-            os.cpu_count() or 0,
-            round(load, 1),
-            found,
-            verdict.figures.acknowledged,
-            verdict.lost,
-            verdict.duplicated,
-            verdict.reordered,
-        )
-        _save(result, verdict, arguments.save)
+        command = f"python -m tests.faults.rolling_etcd --times {arguments.times} --seed {arguments.seed}{how}"
+        result = MeasuredRestarts(restarts=found, **about(command, load, verdict))
+        result.save(_page(result, verdict), arguments.save)
     for line in [*table(found), str(verdict), summary(found, verdict)]:
-        _say(line)
+        say(line)
     if verdict.is_clean:
         shutil.rmtree(directory)
     else:
-        _say(f"all that was seen is in {directory}")
+        say(f"all that was seen is in {directory}")
     return 0 if verdict.is_clean else 1
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from barnabas.cluster.group_partition import partition_of_group
 from tests.faults import evidence
 from tests.faults.checker import Kind, Verdict, check
 from tests.faults.cluster import FaultCluster, UnhealthyError, signals_end_the_run
@@ -33,8 +34,15 @@ from tests.faults.groups.check import GroupVerdict, check_group
 from tests.faults.groups.history import read_group
 from tests.faults.groups.members import Members, MembersError
 from tests.faults.history import Operation, Type, read
-from tests.faults.machines import LOGSTORES, SERVICES, role_of
-from tests.faults.topics import RefusedError, committed_offsets, create_topic, elect_preferred_leaders, in_sync
+from tests.faults.machines import SERVICES, Role, logstore_of, role_of
+from tests.faults.topics import (
+    RefusedError,
+    committed_offsets,
+    create_topic,
+    elect_preferred_leaders,
+    in_sync,
+    leaders_of,
+)
 from tests.faults.workload import Mix, Workload, WorkloadError, start
 
 TOPIC, GROUP = "rolling-groups", "ten"
@@ -50,6 +58,8 @@ DOWN_SECONDS_MAX = 3.0
 STOP_SECONDS_MAX = 60.0
 REPAIR_SECONDS_MAX = 90.0
 _POLL_SECONDS = 0.1
+
+ONE_OF_EACH = list({role_of(service): service for service in reversed(SERVICES)}.values())[::-1]
 
 Say = Callable[[str], None]
 
@@ -79,8 +89,11 @@ class RollingGroups:
         self._say = say
         self.restarts: list[Restart] = []
 
-    def run(self, services: Sequence[str], times: int) -> tuple[Verdict, GroupVerdict]:
-        """Restart each so many times. Raises UnhealthyError, WorkloadError and MembersError."""
+    def run(self, services: Sequence[str] | None, times: int) -> tuple[Verdict, GroupVerdict]:
+        """Restart each so many times; None: one of each role, of the logstores the one that coordinates the group.
+
+        Raises UnhealthyError, WorkloadError, MembersError, and RefusedError where no logstore coordinates.
+        """
         layout = self._cluster.layout
         create_topic(layout, TOPIC, PARTITIONS, {"min.insync.replicas": "2"})
         servers = layout.bootstrap.split(",")
@@ -89,6 +102,8 @@ class RollingGroups:
             for number in range(CONSUMERS):
                 members.start(number)
             self._wait_for_progress(members, REPAIR_SECONDS_MAX)
+            if services is None:
+                services = [self._coordinator() if role_of(each) is Role.LOGSTORE else each for each in ONE_OF_EACH]
             replaced = 0
             for round_number in range(1, times + 1):
                 for service in services:
@@ -104,6 +119,11 @@ class RollingGroups:
             log = log_of(operations)
             self._wait(members, lambda: self._unread(log), REPAIR_SECONDS_MAX)
             return check(operations), check_group(read_group(members.stop()), log)
+
+    def _coordinator(self) -> str:
+        partition = partition_of_group(GROUP, OFFSETS_PARTITIONS)
+        leader, _ = leaders_of(self._cluster.layout, OFFSETS_TOPIC)[partition]
+        return logstore_of(leader)
 
     def _restart(self, service: str, workload: Workload, members: Members, number: int) -> None:
         time.sleep(self._random.uniform(0.0, 0.5))
@@ -197,10 +217,6 @@ def log_of(operations: Sequence[Operation]) -> dict[int, list[str]]:
     return {partition: [records[offset] for offset in sorted(records)] for partition, records in found.items()}
 
 
-def one_of_each_role(services: Sequence[str]) -> list[str]:
-    return list({role_of(service): service for service in reversed(services)}.values())[::-1]
-
-
 def table(restarts: Sequence[Restart], verdict: GroupVerdict) -> list[str]:
     """In Markdown: the longest that some partition went without being read, by role restarted."""
     by_role: dict[str, list[Restart]] = {}
@@ -275,7 +291,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--times", type=int, default=2, help="how often each process is restarted")
     parser.add_argument("--seed", type=int, default=1, help="of the times between restarts, and of the clients")
     parser.add_argument("--kill", action="store_true", help="end processes by SIGKILL instead of SIGTERM")
-    parser.add_argument("--short", action="store_true", help="one process of each role, and all logstores")
+    parser.add_argument("--short", action="store_true", help="one of each role alone, the logstore that coordinates")
     parser.add_argument("--save", type=Path, help="write the table to this file too")
     return parser.parse_args()
 
@@ -283,9 +299,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     arguments = _arguments()
     signals_end_the_run()
-    services: Sequence[str] = SERVICES
-    if arguments.short:
-        services = [each for each in SERVICES if each in (*one_of_each_role(SERVICES), *LOGSTORES)]
+    services = None if arguments.short else SERVICES
     directory = Path(tempfile.mkdtemp(prefix="rolling-groups-"))
     with FaultCluster() as cluster:
         _say(f"started in {cluster.start():.1f} s")

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from tests.integration.kafka_clients import Confluent
 from tests.integration.running_cluster import ROOT
 
-pytestmark = [pytest.mark.integration, pytest.mark.java]
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow]
 
 LOGSTORES = 2
 LIBS = ROOT / ".cache/peer/libs"

@@ -19,7 +19,7 @@ from tests.mixed_versions.rolling_upgrade import environment_of
 from tests.property.channel_messages import CODECS, to_proto, values, with_later_fields
 from tests.releases import ROOT, releases
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 LAST = releases()[-1]
 RUN_SECONDS_MAX = 600

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 RUN_SECONDS_MAX = 500
-RESTARTS = 7
+RESTARTS = 5
 RECORDS_MIN = 1000
 
 

@@ -54,16 +54,23 @@ def at_revision(response: Response, revision: int) -> Response:
 
 
 def elements_of(request: Request) -> int:
-    """About how much there is to decide."""
+    """About how much there is to decide; gateways count in the same way what they put into one request."""
     match request:
-        case CreateTopicsRequest() | CreatePartitionsRequest() | DeleteTopicsRequest():
+        case CreateTopicsRequest():
+            return sum(
+                1 + (max(0, each.partitions) + len(each.configs)) // 10 + len(each.assignments)
+                for each in request.topics
+            )
+        case CreatePartitionsRequest():
+            return sum(1 + max(0, each.count) // 10 + len(each.assignments) for each in request.topics)
+        case DeleteTopicsRequest():
             return len(request.topics)
         case AlterConfigsRequest():
-            return len(request.resources)
+            return sum(1 + len(each.changes) for each in request.resources)
         case ElectLeadersRequest():
             return len(request.partitions)
         case AlterReassignmentsRequest():
-            return len(request.partitions)
+            return sum(1 + len(each.replicas) // 10 for each in request.partitions)
         case _:
             return 1
 

@@ -30,7 +30,8 @@ _SETTINGS: dict[str, Any] = {
     "enable.auto.commit": False,
     # A group whose offsets are lost begins anew, and what is read twice shows it.
     "auto.offset.reset": "earliest",
-    "session.timeout.ms": 10_000,
+    # The least that brokers allow by default: so long nothing is read of what a killed member had.
+    "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 1000,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,

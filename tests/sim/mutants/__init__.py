@@ -14,6 +14,20 @@ from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
 from tests.sim.mutants.storage import STORAGE
 from tests.sim.mutants.takeover import TAKEOVER
+from tests.sim.mutants.turns import TURNS
 
-AREAS = (PURGATORY, GATEWAY, MOVING, STORAGE, REPLICATION, IN_SYNC, CONTROL, CONTROLLER, TAKEOVER, DRAINS, GROUPS)
+AREAS = (
+    PURGATORY,
+    GATEWAY,
+    MOVING,
+    STORAGE,
+    REPLICATION,
+    IN_SYNC,
+    CONTROL,
+    CONTROLLER,
+    TAKEOVER,
+    TURNS,
+    DRAINS,
+    GROUPS,
+)
 MUTANTS: dict[str, Mutant] = {mutant.name: mutant for area in AREAS for mutant in area.all}

@@ -32,6 +32,15 @@ LONG = Kind.LONG
         (struct(), struct(m=MapOf(LONG), c=LONG), 1, struct(c=LONG)),
         (struct(a=LONG), struct(A=LONG, b=LONG), 2, struct(a=LONG, b=LONG)),
         (struct(a=LONG, b=LONG), struct(c=LONG), 1, struct(a=LONG, b=LONG)),
+        # `B` differs from `b`, which is new too, in case only: it is left out, and takes no room from `a`.
+        (
+            struct(),
+            struct(b=MapOf(MapOf(struct(a=LONG, b=LONG))), B=LONG, a=LONG),
+            5,
+            struct(b=MapOf(MapOf(struct(a=LONG, b=LONG))), a=LONG),
+        ),
+        (struct(), struct(s=struct(b=LONG, B=LONG, a=LONG)), 2, struct(s=struct(b=LONG, a=LONG))),
+        (struct(), struct(b=Kind.UNKNOWN, B=LONG, a=LONG), 2, struct(B=LONG, a=LONG)),
     ],
 )
 def test_what_of_a_growth_a_table_has_room_for(table: Struct, growth: Struct, leaves_max: int, grown: Struct) -> None:

@@ -1,0 +1,150 @@
+"""No turn of the controller is long, whatever gateways put to it: the costliest requests that they make, many at once.
+
+A turn's instructions are counted, so that the tests are the same on every machine. The bounds are a quarter above what
+two requests of a kind take: four times as many come at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from barnabas.cluster.messages import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterReassignmentsRequest,
+    Assignment,
+    ConfigChange,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    MembershipRequest,
+    NewPartitions,
+    NewTopic,
+    Reassignment,
+    TopicPartition,
+    TopicReference,
+)
+from services.controller.core.controller import Controller
+from services.controller.core.effects import Effect
+from tests.costly.instructions import counted
+from tests.unit.controller.cluster import SET, TOPIC, Cluster, ControllerNode, create, error_codes
+
+REQUESTS = 8
+ELEMENTS = 100
+"""In a request, as gateways count them: `services.gateway.core.controller_calls.CALL_ELEMENTS_MAX`."""
+PARTITIONS = 600
+TIMEOUT_MS = 60_000
+
+
+def create_topics(number: int) -> MembershipRequest:
+    topics = [NewTopic(f"new-{number}-{each}", 9, 3) for each in range(ELEMENTS)]
+    return CreateTopicsRequest(topics, TIMEOUT_MS, validate_only=True)
+
+
+def create_topics_that_are_refused(number: int) -> MembershipRequest:
+    topics = [NewTopic(f"new-{number}-{each}", 9, 4) for each in range(ELEMENTS)]
+    return CreateTopicsRequest(topics, TIMEOUT_MS)
+
+
+def create_topics_as_assigned(number: int) -> MembershipRequest:
+    assignments = [Assignment(each, [1, 2, 3]) for each in range(ELEMENTS - 1)]
+    return CreateTopicsRequest([NewTopic(f"new-{number}", -1, -1, assignments)], TIMEOUT_MS, validate_only=True)
+
+
+def create_wide_topics(number: int) -> MembershipRequest:
+    return CreateTopicsRequest([NewTopic(f"new-{number}", 10 * ELEMENTS - 10, 3)], TIMEOUT_MS, validate_only=True)
+
+
+def create_partitions(number: int) -> MembershipRequest:
+    return CreatePartitionsRequest([NewPartitions(f"t{each}", 9) for each in range(ELEMENTS)], TIMEOUT_MS, True)
+
+
+def delete_topics(number: int) -> MembershipRequest:
+    return DeleteTopicsRequest([TopicReference(f"new-{number}-{each}", b"") for each in range(ELEMENTS)], TIMEOUT_MS)
+
+
+def alter_configs(number: int) -> MembershipRequest:
+    changes = [ConfigChange("retention.ms", SET, "1000")]
+    resources = [AlterConfigsResource(TOPIC, f"t{each}", False, changes) for each in range(ELEMENTS // 2)]
+    return AlterConfigsRequest(resources, TIMEOUT_MS, validate_only=True)
+
+
+def elect_leaders(number: int) -> MembershipRequest:
+    return ElectLeadersRequest(0, False, [TopicPartition("wide", each) for each in range(ELEMENTS)], TIMEOUT_MS)
+
+
+def reassign(number: int) -> MembershipRequest:
+    moves = [Reassignment("wide", each, [1, 2, 9]) for each in range(ELEMENTS)]
+    return AlterReassignmentsRequest(moves, TIMEOUT_MS)
+
+
+class Turns:
+    """The instructions of the longest turn of any controller from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.longest = 0
+        turn = Controller._turn
+
+        def measured(controller: Controller, now_ms: int) -> list[Effect]:
+            with counted() as count:
+                effects = turn(controller, now_ms)
+            self.longest = max(self.longest, count.instructions)
+            return effects
+
+        monkeypatch.setattr(Controller, "_turn", measured)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> tuple[Cluster, ControllerNode]:
+    """Three logstores, and topics that requests name."""
+    cluster = Cluster()
+    controller = cluster.controller()
+    for node_id in (1, 2, 3):
+        cluster.logstore(node_id)
+    cluster.settle()
+    topics = [NewTopic("wide", PARTITIONS, 3), *(NewTopic(f"t{each}", 1, 3) for each in range(ELEMENTS))]
+    request = controller.request(create(*topics))
+    cluster.settle()
+    assert set(error_codes(controller, request)) == {0}
+    return cluster, controller
+
+
+INSTRUCTIONS_MAX = {
+    create_topics: 2_000_000,
+    create_topics_that_are_refused: 320_000,
+    create_topics_as_assigned: 360_000,
+    create_wide_topics: 2_100_000,
+    create_partitions: 1_850_000,
+    delete_topics: 24_000,
+    alter_configs: 80_000,
+    elect_leaders: 48_000,
+    reassign: 100_000,
+}
+
+
+@pytest.mark.parametrize("costly", INSTRUCTIONS_MAX, ids=lambda costly: costly.__name__)
+def test_a_turn_ends_however_much_waits(
+    costly: Callable[[int], MembershipRequest],
+    cluster: tuple[Cluster, ControllerNode],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, controller = cluster
+    core, now_ms = controller.core, world.now_ms
+    turns = Turns(monkeypatch)
+    requests = range(controller.last_id + 1, controller.last_id + 1 + REQUESTS)
+    with monkeypatch.context() as writing:
+        # They come while a Txn is on its way.
+        writing.setattr(type(core.journal), "idle", False)
+        for number in range(REQUESTS):
+            assert controller.request(costly(number)) == requests[number]
+    assert not controller.responses.keys() & set(requests)
+    controller.do(core.on_tick(now_ms))
+    world.settle()
+    while core.due_ms(now_ms) == now_ms:
+        controller.do(core.on_tick(now_ms))
+        world.settle()
+    assert controller.responses.keys() >= set(requests)
+    assert turns.longest < INSTRUCTIONS_MAX[costly]
