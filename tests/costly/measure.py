@@ -125,9 +125,7 @@ def measure(
     answered = closed = 0
     failures: list[str] = []
     connection: Connection | None = None
-    for costly in costly_requests(elements, TOPIC, api_key):
-        if only is not None and costly.label not in only:
-            continue
+    for costly in costly_requests(elements, TOPIC, api_key, labels=only):
         frame = _frame(costly)
         other.begin()
         for _ in range(times):

@@ -7,7 +7,7 @@ an existing topic, or in none. So an API key that is added to `MESSAGES` has its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 from barnabas.wire.api_keys import ApiKey
@@ -78,16 +78,18 @@ class _Made(NamedTuple):
     version: int
 
 
-def costly_requests(elements: int, topic: str, *only: int) -> Iterator[Costly]:
+def costly_requests(elements: int, topic: str, *only: int, labels: Collection[str] | None = None) -> Iterator[Costly]:
     """Of all API keys that a gateway serves, or of `only` these, each in its last version, and in the last that names
-    topics."""
+    topics. No others are made than those of the `labels`, where there are some."""
     for number in only or HANDLERS:
         api_key = ApiKey(number)
         for version in sorted({api_key.version_max, _VERSIONS_WITH_NAMES.get(api_key, api_key.version_max)}):
-            yield from costly_requests_of(api_key, version, elements, topic)
+            yield from costly_requests_of(api_key, version, elements, topic, labels)
 
 
-def costly_requests_of(api_key: ApiKey, version: int, elements: int, topic: str) -> Iterator[Costly]:
+def costly_requests_of(
+    api_key: ApiKey, version: int, elements: int, topic: str, labels: Collection[str] | None = None
+) -> Iterator[Costly]:
     """`topic` exists; `elements` are in the long array. A request without arrays is itself, once."""
     message = MESSAGES[api_key][0]
     paths = list(_paths(message, version))
@@ -100,7 +102,8 @@ def costly_requests_of(api_key: ApiKey, version: int, elements: int, topic: str)
                     made = _Made(path, widens, elements // 2 if widens else elements, differ, where, version)
                     kind = f"{'.'.join(path)}{' wide' if widens else ''}, {'different' if differ else 'the same'}"
                     label = f"{kind}, {'known' if where else 'unknown'} topic"
-                    yield Costly(api_key, version, label, _message(message, made, 0))
+                    if labels is None or label in labels:
+                        yield Costly(api_key, version, label, _message(message, made, 0))
 
 
 def _paths(message: type[Any], version: int) -> Iterator[tuple[str, ...]]:
