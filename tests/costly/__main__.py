@@ -8,17 +8,20 @@ connection of one that has more.
 from __future__ import annotations
 
 import argparse
-import platform
 import re
 import tempfile
-import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from barnabas.cluster.messages import PARTITIONS_PER_REQUEST_MAX
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.primitives import ELEMENTS_MAX
 from services.gateway.core.handlers import HANDLERS
+from tests.costly.large_topic import measure_large_topic
 from tests.costly.measure import OtherClient, Outcome, create_topic, measure
+from tests.faults.rows import this_run
 from tests.integration.running_cluster import RunningCluster
 
 ELEMENTS = 130_000
@@ -28,7 +31,7 @@ _TURN = re.compile(r'^barnabas_loop_longest_turn_ms\{process="([^"]+)"\} ([0-9.e
 
 def longest_turns(metrics_addresses: dict[str, str]) -> dict[str, float]:
     """In ms, by pod and process, of the last one to two minutes."""
-    turns = {}
+    turns: dict[str, float] = {}
     for pod, address in metrics_addresses.items():
         text = urllib.request.urlopen(f"http://{address}/metrics", timeout=10).read().decode()
         turns |= {f"{pod} {process}": float(value) for process, value in _TURN.findall(text)}
@@ -49,18 +52,37 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     api_keys = [ApiKey[name] for name in options.api_keys] if options.api_keys else [ApiKey(key) for key in HANDLERS]
-    if options.bootstrap:
-        outcomes, turns = run(options.bootstrap, api_keys, options.elements, options.times, {})
-    else:
-        with tempfile.TemporaryDirectory() as directory, RunningCluster(Path(directory), 1) as cluster:
-            before = controller_epoch(cluster)
-            addresses = metrics_addresses(cluster)
-            outcomes, turns = run(cluster.bootstrap, api_keys, options.elements, options.times, addresses)
-            print(f"controller epoch before: {before}; after: {controller_epoch(cluster)}")
-    text = table(outcomes, turns, options.elements, options.times)
+    with ExitStack() as stack:
+        outcomes, turns = run(stack, options.bootstrap, api_keys, options.elements, options.times)
+    with ExitStack() as stack:
+        of_large_topic, turns_of_large_topic = run_large_topic(stack, options.bootstrap)
+    sections = [
+        heading(options.elements, options.times),
+        table(outcomes, turns),
+        f"## One topic of {PARTITIONS_PER_REQUEST_MAX:,} partitions",
+        "",
+        table(of_large_topic, turns_of_large_topic),
+    ]
+    text = "\n".join(sections)
     print(text)
     if options.save:
         options.save.write_text(text)
+
+
+@contextmanager
+def brokers(bootstrap: str | None) -> Iterator[tuple[str, dict[str, str]]]:
+    """The address and the metrics' addresses of a cluster of its own; or of other brokers, which have none here.
+
+    Raises AssertionError where another controller becomes active meanwhile.
+    """
+    if bootstrap is not None:
+        yield bootstrap, {}
+        return
+    with tempfile.TemporaryDirectory() as directory, RunningCluster(Path(directory), 1) as cluster:
+        before = controller_epoch(cluster)
+        yield cluster.bootstrap, metrics_addresses(cluster)
+        after = controller_epoch(cluster)
+        assert before == after, f"the controller epoch was {before} and is {after}"
 
 
 def controller_epoch(cluster: RunningCluster) -> int | None:
@@ -74,31 +96,55 @@ def metrics_addresses(cluster: RunningCluster) -> dict[str, str]:
 
 
 def run(
-    bootstrap: str, api_keys: list[ApiKey], elements: int, times: int, metrics: dict[str, str]
+    stack: ExitStack, address: str | None, api_keys: list[ApiKey], elements: int, times: int
 ) -> tuple[list[Outcome], dict[str, float]]:
+    """Every API key with its costly requests of many elements."""
+    bootstrap, metrics = stack.enter_context(brokers(address))
     create_topic(bootstrap)
     other = OtherClient(bootstrap)
-    outcomes, turns = [], dict[str, float]()
-    try:
-        for api_key in api_keys:
-            outcome = measure(bootstrap, other, api_key, elements, times)
-            print(f"{outcome.api_key.name:32} {outcome.longest_wait_ms:9.1f} ms  {outcome.label}", flush=True)
-            outcomes.append(outcome)
-            for process, turn_ms in longest_turns(metrics).items():
-                turns[process] = max(turns.get(process, 0.0), turn_ms)
-    finally:
-        other.stop()
+    stack.callback(other.stop)
+    outcomes, turns = list[Outcome](), dict[str, float]()
+    for api_key in api_keys:
+        outcomes.append(_shown(measure(bootstrap, other, api_key, elements, times)))
+        _keep_longest(turns, metrics)
     return outcomes, turns
 
 
-def table(outcomes: list[Outcome], turns: dict[str, float], elements: int, times: int) -> str:
+def run_large_topic(stack: ExitStack, address: str | None) -> tuple[list[Outcome], dict[str, float]]:
+    """One topic of as many partitions as one request may ask for."""
+    bootstrap, metrics = stack.enter_context(brokers(address))
+    create_topic(bootstrap)
+    other = OtherClient(bootstrap)
+    stack.callback(other.stop)
+    outcomes, turns = list[Outcome](), dict[str, float]()
+    for outcome in measure_large_topic(bootstrap, other):
+        outcomes.append(_shown(outcome))
+        _keep_longest(turns, metrics)
+    return outcomes, turns
+
+
+def _shown(outcome: Outcome) -> Outcome:
+    print(f"{outcome.api_key.name:32} {outcome.longest_wait_ms:9.1f} ms  {outcome.label}", flush=True)
+    return outcome
+
+
+def _keep_longest(turns: dict[str, float], metrics: dict[str, str]) -> None:
+    for process, turn_ms in longest_turns(metrics).items():
+        turns[process] = max(turns.get(process, 0.0), turn_ms)
+
+
+def heading(elements: int, times: int) -> str:
+    run = this_run("tests.costly")
+    return f"""# The costliest requests
+
+`{run.command}` at {run.commit}, {run.date}, {run.machine}. {elements:,} elements, each request {times} times, on one
+connection, while another client produced one record after the other; written by `make costly-requests`. A turn is what
+the clock says, with all that else ran on the machine.
+"""
+
+
+def table(outcomes: list[Outcome], turns: dict[str, float]) -> str:
     lines = [
-        "# The costliest requests",
-        "",
-        f"{time.strftime('%Y-%m-%d', time.gmtime())}, {platform.platform()}; {elements:,} elements, each request "
-        f"{times} times, on one connection, while another client produced one record after the other. Written by "
-        "`make costly-requests`.",
-        "",
         "| API key | longest wait of the other client, ms | by | bytes | answered | closed | errors of the other |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -108,8 +154,9 @@ def table(outcomes: list[Outcome], turns: dict[str, float], elements: int, times
             f"| {each.api_key.api_name} | {each.longest_wait_ms:.0f} | {each.label} | {each.request_bytes:,} "
             f"| {each.answered} | {each.closed} | {failures} |"
         )
-    lines += ["", "| event loop | longest turn, ms |", "|---|---|"]
-    lines += [f"| {process} | {turn_ms:.0f} |" for process, turn_ms in sorted(turns.items())]
+    if turns:
+        lines += ["", "| event loop | longest turn, ms |", "|---|---|"]
+        lines += [f"| {process} | {turn_ms:.0f} |" for process, turn_ms in sorted(turns.items())]
     return "\n".join(lines) + "\n"
 
 
