@@ -24,7 +24,7 @@ LOOP_LONGEST_TURN = Family(
     "barnabas_loop_longest_turn_ms",
     Kind.GAUGE,
     "The longest turn of a process's event loop in the last one to two minutes: how long whatever came had to wait at "
-    "most. However much one client asks, it is below 50 where nothing else takes the processor.",
+    "most. It does not grow with the elements of a request; one of thousands of partitions that come or go is longer.",
     ("process",),
 )
 CPU_SECONDS = Family("process_cpu_seconds", Kind.COUNTER, "User and system time of a process.", ("process",))

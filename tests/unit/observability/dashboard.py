@@ -101,8 +101,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Longest turn of event loops",
             "ms",
-            "How long whatever came had to wait at most, in the last one to two minutes. However much one client asks, "
-            "it stays below 50 ms where nothing else takes the processor.",
+            "How long whatever came had to wait at most, in the last one to two minutes. It does not grow "
+            "with the elements of a request; one of thousands of partitions that come or go is longer.",
             ("max by (instance, process) (barnabas_loop_longest_turn_ms{$})", "{{instance}} {{process}}"),
         ),
         _panel(
