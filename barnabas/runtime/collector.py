@@ -1,9 +1,9 @@
-"""The garbage collector in the process of an event loop: it works a little at a time, and on the whole between turns.
+"""The garbage collector in the process of an event loop: a little at a time, and in full between turns.
 
 Nearly all that a request leaves behind is freed by its reference counts. A collection looks at everything of its
 generation at once, and nothing else runs meanwhile: a full one over a large image, or over the elements of a large
 request, would be a turn of its own of a hundred milliseconds. So the young generations are small, and a full collection
-happens when the loop has nothing to do; the seldomer, the longer it takes.
+happens when the loop has nothing to do: the longer one takes, the longer it is until the next.
 """
 
 from __future__ import annotations

@@ -84,8 +84,9 @@ class RequestSteps:
         finally:
             self._running = None
         self._steps_left += left
-        if slot.connection.is_closed:
-            self.discarded.add(slot.steps)
-            slot.steps = None
-        elif slot.steps is not None:
-            self._waiting.append(slot)
+        if slot.steps is not None:
+            if slot.connection.is_closed:
+                self.discarded.add(slot.steps)
+                slot.steps = None
+            else:
+                self._waiting.append(slot)

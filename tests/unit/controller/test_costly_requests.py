@@ -29,12 +29,13 @@ from barnabas.cluster.messages import (
 )
 from services.controller.core.controller import Controller
 from services.controller.core.effects import Effect
+from services.gateway.core.controller_calls import CALL_ELEMENTS_MAX
 from tests.costly.instructions import counted
 from tests.unit.controller.cluster import SET, TOPIC, Cluster, ControllerNode, create, error_codes
 
 REQUESTS = 8
-ELEMENTS = 100
-"""In a request, as gateways count them: `services.gateway.core.controller_calls.CALL_ELEMENTS_MAX`."""
+ELEMENTS = CALL_ELEMENTS_MAX
+"""In a request, as gateways count them."""
 PARTITIONS = 600
 TIMEOUT_MS = 60_000
 

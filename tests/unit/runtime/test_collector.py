@@ -1,4 +1,4 @@
-"""A full collection happens when the loop has nothing to do, and seldomer where it takes long."""
+"""A full collection happens when the loop has nothing to do, and less often where it takes long."""
 
 from __future__ import annotations
 

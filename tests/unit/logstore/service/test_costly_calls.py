@@ -31,6 +31,8 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX
+from services.gateway.core.handlers.api_11_join_group import PROTOCOLS_MAX
 from tests.costly.instructions import counted
 from tests.unit.logstore.service.group_host import GROUP, GroupHost, offsets_topic
 from tests.unit.logstore.service.support import CLUSTER_ID
@@ -39,12 +41,10 @@ STREAMS = range(100, 108)
 """Of so many processors: each has credit for 8 calls at least."""
 CALLS = 48
 """More than there may be in a step."""
-ELEMENTS = 500
-"""In a call: `services.gateway.core.group_call.GROUP_CALL_ELEMENTS_MAX`."""
-GROUPS = 50
+ELEMENTS = GROUP_CALL_ELEMENTS_MAX
+"""In a call."""
+GROUPS = ELEMENTS // 10
 """In a call: gateways count a group for ten elements."""
-PROTOCOLS = 100
-"""Of a member: `PROTOCOLS_MAX` of the gateway's JoinGroup."""
 
 
 def commit(number: int) -> tuple[Request, int]:
@@ -69,7 +69,7 @@ def delete_offsets(_: int) -> tuple[Request, int]:
 
 
 def join(number: int) -> tuple[Request, int]:
-    protocols = [JoinGroupRequestProtocol(f"protocol {each}", b"") for each in range(PROTOCOLS)]
+    protocols = [JoinGroupRequestProtocol(f"protocol {each}", b"") for each in range(PROTOCOLS_MAX)]
     instance = f"instance {number}"
     return JoinGroupRequest("joined", 10_000, 20_000, "", instance, "consumer", protocols), 7
 
