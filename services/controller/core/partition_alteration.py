@@ -4,7 +4,7 @@ Errors per partition, in the order of the checks: UNKNOWN_TOPIC_ID; NOT_CONTROLL
 controller is behind); FENCED_LEADER_EPOCH; NOT_LEADER_OR_FOLLOWER; success where the state asked for is there already,
 before INVALID_UPDATE_VERSION, so that a request repeated after a lost answer succeeds; INVALID_REQUEST (an ISR without
 its leader, or of strangers, or one that an unclean leader shares before it has looked at its log); INELIGIBLE_REPLICA
-(a member that is gone, stopping, or registered anew since, KIP-903; one that would join and whose disk is full);
+(a member that is gone, stopping, or registered again since, KIP-903; one that would join and whose disk is full);
 OPERATION_NOT_ATTEMPTED (a member would leave that is `awaited`: the leader has yet to acknowledge
 `min.insync.replicas`, and asks again).
 """

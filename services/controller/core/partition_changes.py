@@ -8,7 +8,7 @@ only when the leader does (its restart counts) or a replica goes, a partition ep
   never leaves: without another one it stays, leaderless, until it is back, or until an unclean election.
 - While the ISR is under `min.insync.replicas` no watermark moves. So whoever leaves it then, and whoever leaves it
   together with those that bring it there, still holds every committed record and may lead again: the eligible leader
-  replicas of KIP-966. Where the leader leads on and has not heard of that minimum, its watermark might move: nobody
+  replicas of KIP-966. Where the leader leads on and has not heard of that minimum, its watermark might move: no member
   leaves then, until it has heard (`awaited`), for neither its disk alone nor the one that leaves may be relied on. A
   new leader epoch begins with a LeaderAndIsr that brings the minimum, so a leader elected with the change knows it.
 - A replica whose log directory has failed counts as gone, though its logstore is there.
