@@ -65,6 +65,7 @@ class _Conversation:
         "_closing",
         "_has_spoken",
         "_heartbeats",
+        "_is_handling",
         "_last_received",
         "_last_sent",
         "_loop",
@@ -101,6 +102,8 @@ class _Conversation:
         self._resumed: asyncio.Event | None = None
         self._has_spoken = False
         """Heartbeats wait for a first message of ours: it is what the peer knows us by, however late it is."""
+        self._is_handling = False
+        """A message is being worked on over several turns: nothing is read meanwhile, so silence says nothing."""
         self._heartbeats = 0
         self._last_sent = self._last_received = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -169,7 +172,9 @@ class _Conversation:
                     return
                 working = self._on_message(data)
                 if working is not None:
+                    self._is_handling = True
                     await working
+                    self._is_handling = False
                     self._last_received = self._loop.time()
                 if self._resumed is not None:
                     await self._resumed.wait()
@@ -211,7 +216,7 @@ class _Conversation:
         now = self._loop.time()
         if due and now - due > _LATENESS_MS_MAX / 1000:
             self._last_received = min(now, self._last_received + (now - due))
-        if self._resumed is not None:
+        if self._resumed is not None or self._is_handling:
             self._last_received = now
         if now - self._last_received >= SILENCE_MS_MAX / 1000:
             self.end(f"the peer was silent for {SILENCE_MS_MAX} ms")

@@ -382,6 +382,12 @@ class Slow(Echo):
         super().on_message(data)
 
 
+class VerySlow(Slow):
+    async def _work(self, data: bytes) -> None:
+        await asyncio.sleep(3 * streams.SILENCE_MS_MAX / 1000)
+        await super()._work(data)
+
+
 async def test_a_message_waits_until_the_one_before_is_handled(served: Served) -> None:
     served.handler_type = Slow
     async with linked(served.address) as client:
@@ -391,6 +397,16 @@ async def test_a_message_waits_until_the_one_before_is_handled(served: Served) -
             client.link.send(each.encode())
         await until(lambda: len(client.messages()) == len(sent))
         assert client.messages() == sent
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_peer_is_not_silent_while_its_message_is_worked_on(served: Served) -> None:
+    served.handler_type = VerySlow
+    async with linked(served.address) as client:
+        await until(lambda: client.link.up)
+        client.link.send(b"slow")
+        await until(client.messages)
+        assert client.count("up") == 1
 
 
 async def test_a_message_that_is_packed_when_its_turn_has_come_keeps_its_place(served: Served) -> None:
