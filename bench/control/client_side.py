@@ -18,10 +18,11 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from barnabas.cli.kafka_client import KafkaClient, KafkaConnection, KafkaError
+from barnabas.cli.kafka_client import KafkaClient, KafkaError
 from barnabas.cli.layout import HOST, ClusterDirectory, ClusterLayout
 from barnabas.cli.local_cluster import cluster_to_start
 from barnabas.cli.services import Role
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.elect_leaders import ElectLeadersResponse
 from barnabas.wire.messages.produce import ProduceResponse
