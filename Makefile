@@ -32,7 +32,7 @@ BASE ?= python:3.12-slim
 JAVA ?= eclipse-temurin:17-jdk
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-control bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -162,9 +162,6 @@ bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performan
 
 bench-replicated: setup etcd peer ## Three logstores and three brokers of Apache Kafka: RF 3, acks=all
 	@$(BIN)/python -m bench.replicated --pairs $(PAIRS)
-
-bench-control: setup etcd peer ## Leader changes while the data channel is empty to full, in four designs
-	@$(BIN)/python -m bench.control
 
 bench-failover: setup etcd ## Leaders killed, paused, stopped; 10,000 partitions: how long until others lead
 	@$(BIN)/python -m bench.failover

@@ -1,14 +1,16 @@
 """The data channel's messages as the cores see them.
 
 Each class mirrors the message of the same name in `protos/logstore/v1/{data,replication,watch,coordination}.proto` and
-`protos/purgatory/v1/purgatory.proto`, field by field; `barnabas.channel.packing` packs and scans them by hand. The
-meaning of every field is documented in the protos, once. Buffers are slices of what was received, never copied here.
+`protos/purgatory/v1/purgatory.proto`, field by field, with the types and numbers of its fields in its annotations
+(`barnabas.channel.proto_fields`); `barnabas.channel.packing` packs and scans them. The meaning of every field is
+documented in the protos, once. Buffers are slices of what was received, never copied here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Annotated
 
 from barnabas.channel.timing import Timed, Times
 
@@ -19,68 +21,68 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(slots=True)
 class Append:
-    request_id: int
-    topic_id: bytes
-    partition: int
-    leader_epoch: int
-    acks: int
-    records: Buffer
+    request_id: Annotated[int, "uint64", 1]
+    topic_id: Annotated[bytes, "bytes", 2]
+    partition: Annotated[int, "uint32", 3]
+    leader_epoch: Annotated[int, "sint32", 4]
+    acks: Annotated[int, "sint32", 5]
+    records: Annotated[Buffer, "bytes", 6]
 
 
 @dataclass(slots=True)
 class RecordError:
-    batch_index: int
-    message: str
+    batch_index: Annotated[int, "uint32", 1]
+    message: Annotated[str, "string", 2]
 
 
 @dataclass(slots=True)
 class AppendResult:
-    request_id: int
-    error_code: int = 0
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    leader_epoch: int = -1
-    leader_id: int = -1
-    required_offset: int = -1
-    committed: bool = False
-    error_message: str = ""
-    record_errors: list[RecordError] = field(default_factory=list)
-    record_epoch_age: int = 0
+    request_id: Annotated[int, "uint64", 1]
+    error_code: Annotated[int, "int32", 2] = 0
+    base_offset: Annotated[int, "sint64", 3] = -1
+    log_append_time_ms: Annotated[int, "sint64", 4] = -1
+    log_start_offset: Annotated[int, "sint64", 5] = -1
+    leader_epoch: Annotated[int, "sint32", 6] = -1
+    leader_id: Annotated[int, "sint32", 7] = -1
+    required_offset: Annotated[int, "sint64", 8] = -1
+    committed: Annotated[bool, "bool", 9] = False
+    error_message: Annotated[str, "string", 10] = ""
+    record_errors: Annotated[list[RecordError], "message", 11] = field(default_factory=list)
+    record_epoch_age: Annotated[int, "uint32", 12] = 0
 
 
 @dataclass(slots=True)
 class OffsetQuery:
-    request_id: int
-    topic_id: bytes
-    partition: int
-    current_leader_epoch: int
-    isolation_level: int
-    timestamp: int
+    request_id: Annotated[int, "uint64", 1]
+    topic_id: Annotated[bytes, "bytes", 2]
+    partition: Annotated[int, "uint32", 3]
+    current_leader_epoch: Annotated[int, "sint32", 4]
+    isolation_level: Annotated[int, "uint32", 5]
+    timestamp: Annotated[int, "sint64", 6]
 
 
 @dataclass(slots=True)
 class OffsetAnswer:
-    request_id: int
-    error_code: int = 0
-    timestamp: int = -1
-    offset: int = -1
-    leader_epoch: int = -1
+    request_id: Annotated[int, "uint64", 1]
+    error_code: Annotated[int, "int32", 2] = 0
+    timestamp: Annotated[int, "sint64", 3] = -1
+    offset: Annotated[int, "sint64", 4] = -1
+    leader_epoch: Annotated[int, "sint32", 5] = -1
 
 
 @dataclass(slots=True)
 class PartitionState:
-    topic_id: bytes
-    partition: int
-    leader_epoch: int = -1
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    high_watermark_position: int = -1
-    leading: bool = False
-    online: bool = False
-    in_sync_replicas_at_minimum: bool = False
-    earlier_epochs_led: int = 0
+    topic_id: Annotated[bytes, "bytes", 1]
+    partition: Annotated[int, "uint32", 2]
+    leader_epoch: Annotated[int, "sint32", 3] = -1
+    high_watermark: Annotated[int, "sint64", 4] = -1
+    last_stable_offset: Annotated[int, "sint64", 5] = -1
+    log_start_offset: Annotated[int, "sint64", 6] = -1
+    high_watermark_position: Annotated[int, "sint64", 7] = -1
+    leading: Annotated[bool, "bool", 8] = False
+    online: Annotated[bool, "bool", 9] = False
+    in_sync_replicas_at_minimum: Annotated[bool, "bool", 10] = False
+    earlier_epochs_led: Annotated[int, "uint32", 11] = 0
 
     def leads_since(self, leader_epoch: int) -> bool:
         """Whether this logstore leads, and has led without a break since `leader_epoch`."""
@@ -90,62 +92,62 @@ class PartitionState:
 
 @dataclass(slots=True)
 class StateQuery:
-    request_id: int
-    topic_id: bytes
-    partition: int
-    leader_epoch: int = -1
-    required_offset: int = -1
+    request_id: Annotated[int, "uint64", 1]
+    topic_id: Annotated[bytes, "bytes", 2]
+    partition: Annotated[int, "uint32", 3]
+    leader_epoch: Annotated[int, "sint32", 4] = -1
+    required_offset: Annotated[int, "sint64", 5] = -1
 
 
 @dataclass(slots=True)
 class StateAnswer:
-    request_id: int
-    error_code: int
-    state: PartitionState | None = None
-    holds_append: bool = False
+    request_id: Annotated[int, "uint64", 1]
+    error_code: Annotated[int, "int32", 2]
+    state: Annotated[PartitionState | None, "message", 3] = None
+    holds_append: Annotated[bool, "bool", 4] = False
 
 
 @dataclass(slots=True)
 class Hello:
-    cluster_id: str
-    peer: str
+    cluster_id: Annotated[str, "string", 1]
+    peer: Annotated[str, "string", 2]
 
 
 @dataclass(slots=True)
 class Welcome:
-    node_id: int
-    broker_epoch: int
+    node_id: Annotated[int, "int32", 1]
+    broker_epoch: Annotated[int, "int64", 2]
 
 
 @dataclass(slots=True)
 class Credit:
-    requests: int
-    bytes: int
+    requests: Annotated[int, "uint32", 1]
+    bytes: Annotated[int, "uint64", 2]
 
 
 @dataclass(slots=True)
 class ExchangeRequest:
     """One turn of a processor: all that it has for one logstore, except reads."""
 
-    hello: Hello | None = None
-    heartbeat: int = 0
-    appends: list[Append] = field(default_factory=list)
-    offset_queries: list[OffsetQuery] = field(default_factory=list)
-    state_queries: list[StateQuery] = field(default_factory=list)
-    timed: list[Timed] = field(default_factory=list)
+    hello: Annotated[Hello | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    appends: Annotated[list[Append], "message", 3] = field(default_factory=list)
+    offset_queries: Annotated[list[OffsetQuery], "message", 4] = field(default_factory=list)
+    state_queries: Annotated[list[StateQuery], "message", 5] = field(default_factory=list)
+    timed: Annotated[list[Timed], "message", 6] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class ExchangeResponse:
     """One turn of a logstore: all that it has for one processor, except reads."""
 
-    welcome: Welcome | None = None
-    heartbeat: int = 0
-    credit: Credit | None = None
-    append_results: list[AppendResult] = field(default_factory=list)
-    offset_answers: list[OffsetAnswer] = field(default_factory=list)
-    state_answers: list[StateAnswer] = field(default_factory=list)
-    times: list[Times] = field(default_factory=list)
+    welcome: Annotated[Welcome | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    credit: Annotated[Credit | None, "message", 3] = None
+    append_results: Annotated[list[AppendResult], "message", 4] = field(default_factory=list)
+    offset_answers: Annotated[list[OffsetAnswer], "message", 5] = field(default_factory=list)
+    state_answers: Annotated[list[StateAnswer], "message", 6] = field(default_factory=list)
+    times: Annotated[list[Times], "message", 7] = field(default_factory=list)
 
 
 # --- gateway → logstore, stream Read ---------------------------------------------------------------------------------
@@ -153,59 +155,59 @@ class ExchangeResponse:
 
 @dataclass(slots=True)
 class ReadPartition:
-    topic_id: bytes
-    partition: int
-    current_leader_epoch: int
-    fetch_offset: int
-    partition_bytes_max: int
+    topic_id: Annotated[bytes, "bytes", 1]
+    partition: Annotated[int, "uint32", 2]
+    current_leader_epoch: Annotated[int, "sint32", 3]
+    fetch_offset: Annotated[int, "sint64", 4]
+    partition_bytes_max: Annotated[int, "uint32", 5]
 
 
 @dataclass(slots=True)
 class Read:
-    request_id: int
-    bytes_max: int
-    isolation_level: int
-    partitions: list[ReadPartition]
-    rack_id: str = ""
+    request_id: Annotated[int, "uint64", 1]
+    bytes_max: Annotated[int, "uint32", 2]
+    isolation_level: Annotated[int, "uint32", 3]
+    partitions: Annotated[list[ReadPartition], "message", 4]
+    rack_id: Annotated[str, "string", 5] = ""
 
 
 @dataclass(slots=True)
 class ReadPartitionResult:
-    index: int
-    error_code: int = 0
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    leader_epoch: int = -1
-    leader_id: int = -1
-    fetch_position: int = -1
-    records: Buffer = b""
-    preferred_read_replica: int | None = None
+    index: Annotated[int, "uint32", 1]
+    error_code: Annotated[int, "int32", 2] = 0
+    high_watermark: Annotated[int, "sint64", 3] = -1
+    last_stable_offset: Annotated[int, "sint64", 4] = -1
+    log_start_offset: Annotated[int, "sint64", 5] = -1
+    leader_epoch: Annotated[int, "sint32", 6] = -1
+    leader_id: Annotated[int, "sint32", 7] = -1
+    fetch_position: Annotated[int, "sint64", 8] = -1
+    records: Annotated[Buffer, "bytes", 9] = b""
+    preferred_read_replica: Annotated[int | None, "uint32", 10] = None
 
 
 @dataclass(slots=True)
 class ReadPiece:
-    request_id: int
-    last: bool
-    partitions: list[ReadPartitionResult]
+    request_id: Annotated[int, "uint64", 1]
+    last: Annotated[bool, "bool", 2]
+    partitions: Annotated[list[ReadPartitionResult], "message", 3]
 
 
 @dataclass(slots=True)
 class ReadRequest:
-    hello: Hello | None = None
-    heartbeat: int = 0
-    reads: list[Read] = field(default_factory=list)
-    cancels: list[int] = field(default_factory=list)
-    timed: list[Timed] = field(default_factory=list)
+    hello: Annotated[Hello | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    reads: Annotated[list[Read], "message", 3] = field(default_factory=list)
+    cancels: Annotated[list[int], "uint64", 4] = field(default_factory=list)
+    timed: Annotated[list[Timed], "message", 5] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class ReadResponse:
-    welcome: Welcome | None = None
-    heartbeat: int = 0
-    credit: Credit | None = None
-    pieces: list[ReadPiece] = field(default_factory=list)
-    times: list[Times] = field(default_factory=list)
+    welcome: Annotated[Welcome | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    credit: Annotated[Credit | None, "message", 3] = None
+    pieces: Annotated[list[ReadPiece], "message", 4] = field(default_factory=list)
+    times: Annotated[list[Times], "message", 5] = field(default_factory=list)
 
 
 # --- purgatory → logstore, stream Watch ------------------------------------------------------------------------------
@@ -213,42 +215,42 @@ class ReadResponse:
 
 @dataclass(slots=True)
 class WatchedPartition:
-    topic_id: bytes
-    partition: int
+    topic_id: Annotated[bytes, "bytes", 1]
+    partition: Annotated[int, "uint32", 2]
 
 
 @dataclass(slots=True, frozen=True)
 class WatchedGroup:
-    topic_id: bytes
-    partition: int
-    group_id: str
+    topic_id: Annotated[bytes, "bytes", 1]
+    partition: Annotated[int, "uint32", 2]
+    group_id: Annotated[str, "string", 3]
 
 
 @dataclass(slots=True)
 class GroupState:
-    topic_id: bytes
-    partition: int
-    group_id: str
-    coordinator_epoch: int = -1
-    step: int = 0
+    topic_id: Annotated[bytes, "bytes", 1]
+    partition: Annotated[int, "uint32", 2]
+    group_id: Annotated[str, "string", 3]
+    coordinator_epoch: Annotated[int, "sint32", 4] = -1
+    step: Annotated[int, "uint64", 5] = 0
 
 
 @dataclass(slots=True)
 class WatchRequest:
-    hello: Hello | None = None
-    heartbeat: int = 0
-    watches: list[WatchedPartition] = field(default_factory=list)
-    unwatches: list[WatchedPartition] = field(default_factory=list)
-    group_watches: list[WatchedGroup] = field(default_factory=list)
-    group_unwatches: list[WatchedGroup] = field(default_factory=list)
+    hello: Annotated[Hello | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    watches: Annotated[list[WatchedPartition], "message", 3] = field(default_factory=list)
+    unwatches: Annotated[list[WatchedPartition], "message", 4] = field(default_factory=list)
+    group_watches: Annotated[list[WatchedGroup], "message", 5] = field(default_factory=list)
+    group_unwatches: Annotated[list[WatchedGroup], "message", 6] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class WatchResponse:
-    welcome: Welcome | None = None
-    heartbeat: int = 0
-    states: list[PartitionState] = field(default_factory=list)
-    group_states: list[GroupState] = field(default_factory=list)
+    welcome: Annotated[Welcome | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    states: Annotated[list[PartitionState], "message", 3] = field(default_factory=list)
+    group_states: Annotated[list[GroupState], "message", 4] = field(default_factory=list)
 
 
 # --- gateway → coordinator of groups, stream Coordinate --------------------------------------------------------------
@@ -256,63 +258,63 @@ class WatchResponse:
 
 @dataclass(slots=True)
 class GroupCall:
-    request_id: int
-    partition: int
-    api_key: int
-    api_version: int
-    client_id: str
-    client_host: str
-    body: Buffer
+    request_id: Annotated[int, "uint64", 1]
+    partition: Annotated[int, "uint32", 2]
+    api_key: Annotated[int, "uint32", 3]
+    api_version: Annotated[int, "uint32", 4]
+    client_id: Annotated[str, "string", 5]
+    client_host: Annotated[str, "string", 6]
+    body: Annotated[Buffer, "bytes", 7]
 
 
 @dataclass(slots=True)
 class GroupCollect:
-    request_id: int
-    partition: int
-    api_key: int
-    api_version: int
-    coordinator_epoch: int
-    group_id: str
-    member_id: str
-    generation_id: int
+    request_id: Annotated[int, "uint64", 1]
+    partition: Annotated[int, "uint32", 2]
+    api_key: Annotated[int, "uint32", 3]
+    api_version: Annotated[int, "uint32", 4]
+    coordinator_epoch: Annotated[int, "sint32", 5]
+    group_id: Annotated[str, "string", 6]
+    member_id: Annotated[str, "string", 7]
+    generation_id: Annotated[int, "sint32", 8]
 
 
 @dataclass(slots=True)
 class CoordinateRequest:
     """One turn of a processor: all that it has for one coordinator."""
 
-    hello: Hello | None = None
-    heartbeat: int = 0
-    calls: list[GroupCall] = field(default_factory=list)
-    collects: list[GroupCollect] = field(default_factory=list)
-    timed: list[Timed] = field(default_factory=list)
+    hello: Annotated[Hello | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    calls: Annotated[list[GroupCall], "message", 3] = field(default_factory=list)
+    collects: Annotated[list[GroupCollect], "message", 4] = field(default_factory=list)
+    timed: Annotated[list[Timed], "message", 5] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class GroupWait:
-    coordinator_epoch: int
-    group_id: str
-    member_id: str
-    generation_id: int
-    step: int
-    wait_ms_max: int
+    coordinator_epoch: Annotated[int, "sint32", 1]
+    group_id: Annotated[str, "string", 2]
+    member_id: Annotated[str, "string", 3]
+    generation_id: Annotated[int, "sint32", 4]
+    step: Annotated[int, "uint64", 5]
+    wait_ms_max: Annotated[int, "uint32", 6]
 
 
 @dataclass(slots=True)
 class GroupAnswer:
-    request_id: int
-    error_code: int = 0
-    body: Buffer = b""
-    wait: GroupWait | None = None
+    request_id: Annotated[int, "uint64", 1]
+    error_code: Annotated[int, "int32", 2] = 0
+    body: Annotated[Buffer, "bytes", 3] = b""
+    wait: Annotated[GroupWait | None, "message", 4] = None
 
 
 @dataclass(slots=True)
 class CoordinateResponse:
-    welcome: Welcome | None = None
-    heartbeat: int = 0
-    credit: Credit | None = None
-    answers: list[GroupAnswer] = field(default_factory=list)
-    times: list[Times] = field(default_factory=list)
+    welcome: Annotated[Welcome | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    credit: Annotated[Credit | None, "message", 3] = None
+    answers: Annotated[list[GroupAnswer], "message", 4] = field(default_factory=list)
+    times: Annotated[list[Times], "message", 5] = field(default_factory=list)
 
 
 # --- follower → leader, stream Replicate -----------------------------------------------------------------------------
@@ -320,64 +322,64 @@ class CoordinateResponse:
 
 @dataclass(slots=True)
 class ReplicaHello:
-    cluster_id: str
-    replica_id: int
-    broker_epoch: int
+    cluster_id: Annotated[str, "string", 1]
+    replica_id: Annotated[int, "int32", 2]
+    broker_epoch: Annotated[int, "int64", 3]
 
 
 @dataclass(slots=True)
 class ReplicaPosition:
-    slot: int
-    topic_id: bytes
-    partition: int
-    current_leader_epoch: int
-    fetch_offset: int
-    last_fetched_epoch: int
-    log_start_offset: int
+    slot: Annotated[int, "uint32", 1]
+    topic_id: Annotated[bytes, "bytes", 2]
+    partition: Annotated[int, "uint32", 3]
+    current_leader_epoch: Annotated[int, "sint32", 4]
+    fetch_offset: Annotated[int, "sint64", 5]
+    last_fetched_epoch: Annotated[int, "sint32", 6]
+    log_start_offset: Annotated[int, "sint64", 7]
 
 
 @dataclass(slots=True)
 class ReplicaFetch:
-    request_id: int
-    bytes_max: int
-    partition_bytes_max: int
-    wait_ms_max: int
-    positions: list[ReplicaPosition] = field(default_factory=list)
-    forgotten: list[int] = field(default_factory=list)
+    request_id: Annotated[int, "uint64", 1]
+    bytes_max: Annotated[int, "uint32", 2]
+    partition_bytes_max: Annotated[int, "uint32", 3]
+    wait_ms_max: Annotated[int, "uint32", 4]
+    positions: Annotated[list[ReplicaPosition], "message", 5] = field(default_factory=list)
+    forgotten: Annotated[list[int], "uint32", 6] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class ReplicateRequest:
-    hello: ReplicaHello | None = None
-    heartbeat: int = 0
-    fetch: ReplicaFetch | None = None
+    hello: Annotated[ReplicaHello | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    fetch: Annotated[ReplicaFetch | None, "message", 3] = None
 
 
 @dataclass(slots=True)
 class ReplicaData:
-    slot: int
-    error_code: int = 0
-    leader_epoch: int = -1
-    leader_id: int = -1
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    diverging_epoch: int = -1
-    diverging_end_offset: int = -1
-    records: Buffer = b""
+    slot: Annotated[int, "uint32", 1]
+    error_code: Annotated[int, "int32", 2] = 0
+    leader_epoch: Annotated[int, "sint32", 3] = -1
+    leader_id: Annotated[int, "sint32", 4] = -1
+    high_watermark: Annotated[int, "sint64", 5] = -1
+    log_start_offset: Annotated[int, "sint64", 6] = -1
+    diverging_epoch: Annotated[int, "sint32", 7] = -1
+    diverging_end_offset: Annotated[int, "sint64", 8] = -1
+    records: Annotated[Buffer, "bytes", 9] = b""
 
 
 @dataclass(slots=True)
 class ReplicaPiece:
-    request_id: int
-    last: bool
-    partitions: list[ReplicaData]
+    request_id: Annotated[int, "uint64", 1]
+    last: Annotated[bool, "bool", 2]
+    partitions: Annotated[list[ReplicaData], "message", 3]
 
 
 @dataclass(slots=True)
 class ReplicateResponse:
-    welcome: Welcome | None = None
-    heartbeat: int = 0
-    piece: ReplicaPiece | None = None
+    welcome: Annotated[Welcome | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    piece: Annotated[ReplicaPiece | None, "message", 3] = None
 
 
 # --- gateway → purgatory, stream Park --------------------------------------------------------------------------------
@@ -391,72 +393,72 @@ class Outcome(IntEnum):
 
 @dataclass(slots=True)
 class ProduceCondition:
-    topic_id: bytes
-    partition: int
-    leader_id: int
-    leader_epoch: int
-    required_offset: int
+    topic_id: Annotated[bytes, "bytes", 1]
+    partition: Annotated[int, "uint32", 2]
+    leader_id: Annotated[int, "int32", 3]
+    leader_epoch: Annotated[int, "sint32", 4]
+    required_offset: Annotated[int, "sint64", 5]
 
 
 @dataclass(slots=True)
 class ParkProduce:
-    entry_id: int
-    wait_ms: int
-    conditions: list[ProduceCondition]
+    entry_id: Annotated[int, "uint64", 1]
+    wait_ms: Annotated[int, "uint32", 2]
+    conditions: Annotated[list[ProduceCondition], "message", 3]
 
 
 @dataclass(slots=True)
 class FetchCondition:
-    topic_id: bytes
-    partition: int
-    leader_id: int
-    leader_epoch: int
-    fetch_offset: int
-    fetch_position: int
-    isolation_level: int
-    from_follower: bool = False
+    topic_id: Annotated[bytes, "bytes", 1]
+    partition: Annotated[int, "uint32", 2]
+    leader_id: Annotated[int, "int32", 3]
+    leader_epoch: Annotated[int, "sint32", 4]
+    fetch_offset: Annotated[int, "sint64", 5]
+    fetch_position: Annotated[int, "sint64", 6]
+    isolation_level: Annotated[int, "uint32", 7]
+    from_follower: Annotated[bool, "bool", 8] = False
 
 
 @dataclass(slots=True)
 class ParkFetch:
-    entry_id: int
-    wait_ms: int
-    bytes_wanted: int
-    conditions: list[FetchCondition]
+    entry_id: Annotated[int, "uint64", 1]
+    wait_ms: Annotated[int, "uint32", 2]
+    bytes_wanted: Annotated[int, "uint32", 3]
+    conditions: Annotated[list[FetchCondition], "message", 4]
 
 
 @dataclass(slots=True)
 class ParkGroup:
-    entry_id: int
-    wait_ms: int
-    topic_id: bytes
-    partition: int
-    leader_id: int
-    coordinator_epoch: int
-    group_id: str
-    step: int
+    entry_id: Annotated[int, "uint64", 1]
+    wait_ms: Annotated[int, "uint32", 2]
+    topic_id: Annotated[bytes, "bytes", 3]
+    partition: Annotated[int, "uint32", 4]
+    leader_id: Annotated[int, "int32", 5]
+    coordinator_epoch: Annotated[int, "sint32", 6]
+    group_id: Annotated[str, "string", 7]
+    step: Annotated[int, "uint64", 8]
 
 
 @dataclass(slots=True)
 class Completion:
-    entry_id: int
-    outcome: Outcome
-    error_codes: list[int] = field(default_factory=list)
+    entry_id: Annotated[int, "uint64", 1]
+    outcome: Annotated[Outcome, "enum", 2]
+    error_codes: Annotated[list[int], "int32", 3] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class ParkRequest:
-    hello: Hello | None = None
-    heartbeat: int = 0
-    produces: list[ParkProduce] = field(default_factory=list)
-    fetches: list[ParkFetch] = field(default_factory=list)
-    cancels: list[int] = field(default_factory=list)
-    groups: list[ParkGroup] = field(default_factory=list)
-    traced: list[Timed] = field(default_factory=list)
+    hello: Annotated[Hello | None, "message", 1] = None
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    produces: Annotated[list[ParkProduce], "message", 3] = field(default_factory=list)
+    fetches: Annotated[list[ParkFetch], "message", 4] = field(default_factory=list)
+    cancels: Annotated[list[int], "uint64", 5] = field(default_factory=list)
+    groups: Annotated[list[ParkGroup], "message", 6] = field(default_factory=list)
+    traced: Annotated[list[Timed], "message", 7] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class ParkResponse:
-    pod_id: str = ""
-    heartbeat: int = 0
-    completions: list[Completion] = field(default_factory=list)
+    pod_id: Annotated[str, "string", 1] = ""
+    heartbeat: Annotated[int, "uint64", 2] = 0
+    completions: Annotated[list[Completion], "message", 3] = field(default_factory=list)

@@ -6,17 +6,18 @@ They travel beside the requests, not in them: what is not timed costs nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 
 @dataclass(slots=True)
 class Timed:
-    request_id: int
-    trace_id: bytes = b""
-    span_id: bytes = b""
+    request_id: Annotated[int, "uint64", 1]
+    trace_id: Annotated[bytes, "bytes", 2] = b""
+    span_id: Annotated[bytes, "bytes", 3] = b""
 
 
 @dataclass(slots=True)
 class Times:
-    request_id: int
-    queue_us: int = 0
-    work_us: int = 0
+    request_id: Annotated[int, "uint64", 1]
+    queue_us: Annotated[int, "uint64", 2] = 0
+    work_us: Annotated[int, "uint64", 3] = 0

@@ -6,16 +6,14 @@ idempotent, so a retried produce may write twice.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 from typing import TypeVar
 
-from barnabas.cli.ports import connect
+from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Buffer
-from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.messages import Request, Response, api_key_of
+from barnabas.wire.messages import Request, Response
 from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.wire.messages.list_offsets import (
@@ -43,7 +41,6 @@ _PRODUCE_VERSION = 12
 _LIST_OFFSETS_VERSION = 7
 _METADATA_VERSION = 12
 _FETCH_BYTES_MAX = 4 * 1024 * 1024
-_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 _ACKS_ALL = -1
 
 R = TypeVar("R", bound=Response)
@@ -51,46 +48,6 @@ R = TypeVar("R", bound=Response)
 
 class KafkaError(Exception):
     """What the cluster refused, or that it could not be reached in time."""
-
-
-class KafkaConnection:
-    """One connection to one address. Every call raises OSError when the peer is gone, KafkaError when it talks rot."""
-
-    def __init__(self, host: str, port: int, timeout_seconds: float) -> None:
-        self._socket = connect(host, port, timeout_seconds)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._correlation_id = 0
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def ask(self, request: Request, version: int, response_type: type[R], timeout_seconds: float) -> R:
-        """Send one request and wait for its answer."""
-        self._correlation_id += 1
-        self._socket.settimeout(timeout_seconds)
-        for buffer in encode_request(request, version, self._correlation_id, CLIENT_ID):
-            self._socket.sendall(buffer)
-        size = int.from_bytes(self._receive(4), "big", signed=True)
-        if not 0 <= size <= _RESPONSE_BYTES_MAX:
-            raise KafkaError(f"the broker announced an answer of {size} bytes: is this a Kafka port?")
-        try:
-            frame = memoryview(self._receive(size))
-            correlation_id, response = decode_response(api_key_of(type(request)), version, frame)
-        except MalformedFrame as error:
-            raise KafkaError(f"the broker's answer can't be read: {error}") from None
-        if correlation_id != self._correlation_id:
-            raise KafkaError(f"the broker answered request {correlation_id} instead of {self._correlation_id}")
-        assert isinstance(response, response_type), "a response has the type that belongs to its key"
-        return response
-
-    def _receive(self, size: int) -> bytes:
-        received = bytearray()
-        while len(received) < size:
-            chunk = self._socket.recv(min(size - len(received), 1 << 20))
-            if not chunk:
-                raise ConnectionResetError("the broker closed the connection")
-            received += chunk
-        return bytes(received)
 
 
 class KafkaClient:
@@ -200,14 +157,14 @@ class KafkaClient:
         try:
             connection = self._connections.get(address)
             if connection is None:
-                connection = KafkaConnection(*address, self._timeout_seconds)
+                connection = KafkaConnection(*address, self._timeout_seconds, CLIENT_ID)
                 self._connections[address] = connection
-            return connection.ask(request, version, response_type, self._timeout_seconds)
-        except OSError as error:
+            return connection.ask(request, version, response_type)
+        except ConnectionBroken as error:
             broken = self._connections.pop(address, None)
             if broken is not None:
                 broken.close()
-            raise KafkaError(f"{address[0]}:{address[1]}: {error}") from None
+            raise KafkaError(str(error)) from None
 
     def _retry_or_raise(self, error: int, deadline: float, what: str) -> None:
         code = ErrorCode(error)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import struct
 from pathlib import Path
 
 from barnabas.cli.layout import HOST
+from barnabas.client.kafka_connection import connect
 
 _LISTEN = "0A"
 """TCP_LISTEN in /proc/net/tcp."""
@@ -27,20 +27,6 @@ def is_free(port: int) -> bool:
                 return False
             raise
     return True
-
-
-def connect(host: str, port: int, timeout_seconds: float) -> socket.socket:
-    """A connection to somebody else. Raises OSError.
-
-    While nobody listens on a port of the ephemeral range, TCP may connect a client with itself there (RFC 9293's
-    simultaneous open), and its TIME_WAIT would keep the port from the service that is about to listen: it is reset.
-    """
-    connection = socket.create_connection((host, port), timeout_seconds)
-    if connection.getsockname() == connection.getpeername():
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.close()
-        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-    return connection
 
 
 def accepts(port: int, timeout_seconds: float = 1.0) -> bool:

@@ -1,9 +1,10 @@
 """Every configuration key that a service of Barnabas has: type, bounds, which services read it, whether it may change.
 
-Kafka's names where Kafka has the thing. Defaults are with each service (`services/*/shell/config.py`; a test holds the
-two together); the keys that topics follow are made from `TOPIC_KEYS`. What Kafka has and Barnabas has not is in
-`barnabas.cluster.kafka_config_keys`. No key names a class or a URL to load anything from, and none ever may while it is
-dynamic (CVE-2025-27817, CVE-2025-27818).
+Kafka's names where Kafka has the thing. The keys that topics follow are made from `TOPIC_KEYS`, and services take their
+defaults and bounds from there. The default of any other key is with each service (`services/*/shell/config.py`; a test
+holds the two together), as are its bounds unless the key can change while services run. What Kafka has and Barnabas has
+not is in `barnabas.cluster.kafka_config_keys`. No key names a class or a URL to load anything from, and none ever may
+while it is dynamic (CVE-2025-27817, CVE-2025-27818).
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
-from barnabas.cluster.config_values import ConfigKey, ConfigType, Validator, between
+from barnabas.cluster.config_values import ConfigKey, ConfigType, Range, Validator
 from barnabas.cluster.kafka_config_keys import UNSUPPORTED
 from barnabas.cluster.keys import Role
-from barnabas.cluster.topic_config_keys import TOPIC_KEYS
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS, default_of
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER = Role.GATEWAY, Role.LOGSTORE, Role.PURGATORY, Role.CONTROLLER
 _ALL: Final = (_LOGSTORE, _GATEWAY, _PURGATORY, _CONTROLLER)
 _GATEWAY_FIRST: Final = (_GATEWAY, _LOGSTORE, _PURGATORY, _CONTROLLER)
+
+
+ReplicaSelectorClass: TypeAlias = Literal[
+    "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+]
 
 
 class UpdateMode(Enum):
@@ -62,7 +68,10 @@ _READERS_OF_TOPIC_DEFAULTS: Final = {
 
 
 def _topic_defaults() -> Iterator[BrokerKey]:
-    """The keys that topics follow: a number in other units can't be changed while the broker runs, as in Kafka."""
+    """The keys that topics follow: a number in other units can't be changed while the broker runs, as in Kafka.
+
+    The bounds of a topic's key with several units are the same number in each of them.
+    """
     for topic_key in TOPIC_KEYS.values():
         for synonym in topic_key.synonyms:
             if synonym.name in UNSUPPORTED:
@@ -73,7 +82,7 @@ def _topic_defaults() -> Iterator[BrokerKey]:
                 topic_key.config_type if synonym.factor == 1 else ConfigType.INT,
                 topic_key.default if len(topic_key.synonyms) == 1 else None,
                 f"For topics that have no {topic_key.name}. {topic_key.documentation}",
-                topic_key.validator if synonym.factor == 1 else None,
+                topic_key.validator,
                 topic_key.choices,
                 _READERS_OF_TOPIC_DEFAULTS.get(synonym.name, (_LOGSTORE,)),
                 UpdateMode.CLUSTER_WIDE if is_same else UpdateMode.READ_ONLY,
@@ -96,7 +105,7 @@ _KAFKAS: Final = (
         _INT,
         "Processors of a gateway, each a process of its own.",
         _GATEWAY,
-        validator=between(1, 256),
+        validator=Range(1, 256),
         update_mode=UpdateMode.GATEWAYS,
     ),
     _key(
@@ -104,7 +113,7 @@ _KAFKAS: Final = (
         _INT,
         "Connections that one gateway holds at once.",
         _GATEWAY,
-        validator=between(1),
+        validator=Range(1),
         update_mode=UpdateMode.GATEWAYS,
     ),
     _key(
@@ -112,7 +121,7 @@ _KAFKAS: Final = (
         _INT,
         "Connections that one gateway holds at once for one address.",
         _GATEWAY,
-        validator=between(1),
+        validator=Range(1),
         update_mode=UpdateMode.GATEWAYS,
     ),
     _key("connections.max.idle.ms", _LONG, "A connection that is silent for so long is closed.", _GATEWAY),
@@ -203,10 +212,7 @@ _KAFKAS: Final = (
         _STRING,
         "Whether consumers that say where they are (client.rack) are told of a replica nearer to them.",
         _LOGSTORE,
-        choices=(
-            "org.apache.kafka.common.replica.LeaderSelector",
-            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-        ),
+        choices=get_args(ReplicaSelectorClass),
     ),
     _key("replica.fetch.max.bytes", _INT, "Bytes of records of one partition in an answer to a follower.", _LOGSTORE),
     _key("replica.fetch.response.max.bytes", _INT, "Bytes of records in an answer to a follower.", _LOGSTORE),
@@ -223,7 +229,7 @@ _KAFKAS: Final = (
             _LONG,
             documentation,
             _LOGSTORE,
-            validator=between(0),
+            validator=Range(0),
             update_mode=UpdateMode.CLUSTER_WIDE,
         )
         for name, documentation in (
@@ -365,6 +371,21 @@ _SYNONYMS: Final = {
     for synonym in topic_key.synonyms
     if len(topic_key.synonyms) > 1
 }
+
+
+def default_for_topics(name: str) -> Any:
+    """The default of a broker key that topics follow, as a value in the key's own unit.
+
+    Of keys that say the same, the last has the default of the topic's key, and the others are unset: None.
+    """
+    for topic_key in TOPIC_KEYS.values():
+        for synonym in topic_key.synonyms:
+            if synonym.name == name:
+                default = default_of(topic_key.name)
+                if synonym is not topic_key.synonyms[-1]:
+                    return None
+                return default if synonym.factor == 1 else default // synonym.factor
+    raise LookupError(f"no topic follows {name}")
 
 
 def topic_defaults(broker_configs: Mapping[str, str]) -> dict[str, str]:

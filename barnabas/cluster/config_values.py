@@ -151,27 +151,24 @@ def _java_text(value: Value) -> str:
     return f"[{', '.join(value)}]" if isinstance(value, tuple) else to_text(value)
 
 
-def between(low: float | None, high: float | None = None) -> Validator:
-    """Kafka's Range; None is no bound."""
+@dataclass(slots=True, frozen=True)
+class Range:
+    """A validator: Kafka's Range, and at most one number outside of it that stands for a default."""
 
-    def check(value: Value) -> str | None:
+    low: float | None
+    high: float | None = None
+    exception: int | None = None
+
+    def __call__(self, value: Value) -> str | None:
         assert isinstance(value, (int, float))
-        if low is not None and value < low:
-            return f"Value must be at least {low}"
-        if high is not None and value > high:
-            return f"Value must be no more than {high}"
+        if self.exception is not None:
+            assert self.low is not None
+            assert self.high is not None
+            if self.low <= value <= self.high or value == self.exception:
+                return None
+            return f"Value must be between {self.low} and {self.high} or equal to {self.exception}"
+        if self.low is not None and value < self.low:
+            return f"Value must be at least {self.low}"
+        if self.high is not None and value > self.high:
+            return f"Value must be no more than {self.high}"
         return None
-
-    return check
-
-
-def between_or(low: int, high: int, exception: int) -> Validator:
-    """A range, and one number that stands for a default."""
-
-    def check(value: Value) -> str | None:
-        assert isinstance(value, int)
-        if low <= value <= high or value == exception:
-            return None
-        return f"Value must be between {low} and {high} or equal to {exception}"
-
-    return check

@@ -9,48 +9,48 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barnabas.cluster.config_values import INT64_MAX, InvalidValue, Value
-from barnabas.cluster.topic_config_keys import CREATE_TIME, DAY_MS, TOPIC_KEYS
+from barnabas.cluster.config_values import InvalidValue, Value
 from barnabas.cluster.topic_config_keys import LOG_APPEND_TIME as LOG_APPEND_TIME
+from barnabas.cluster.topic_config_keys import TOPIC_KEYS, default_of
 
 
 @dataclass(slots=True, frozen=True)
 class TopicConfig:
     """One topic's configuration, in Kafka's own names with underscores. Times in ms, sizes in bytes, lists by comma."""
 
-    cleanup_policy: str = "delete"
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_type: str = "producer"
-    compression_zstd_level: int = 3
-    delete_retention_ms: int = DAY_MS
-    file_delete_delay_ms: int = 60_000
-    flush_messages: int = INT64_MAX
-    flush_ms: int = INT64_MAX
-    follower_replication_throttled_replicas: str = ""
-    index_interval_bytes: int = 4096
-    leader_replication_throttled_replicas: str = ""
-    local_retention_bytes: int = -2
-    local_retention_ms: int = -2
-    max_compaction_lag_ms: int = INT64_MAX
-    max_message_bytes: int = 1_048_588
-    message_timestamp_after_max_ms: int = 3_600_000
-    message_timestamp_before_max_ms: int = INT64_MAX
-    message_timestamp_type: str = CREATE_TIME
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    min_insync_replicas: int = 1
-    preallocate: bool = False
-    remote_log_copy_disable: bool = False
-    remote_log_delete_on_disable: bool = False
-    remote_storage_enable: bool = False
-    retention_bytes: int = -1
-    retention_ms: int = 7 * DAY_MS
-    segment_bytes: int = 1_073_741_824
-    segment_index_bytes: int = 10_485_760
-    segment_jitter_ms: int = 0
-    segment_ms: int = 7 * DAY_MS
-    unclean_leader_election_enable: bool = False
+    cleanup_policy: str = default_of("cleanup.policy")
+    compression_gzip_level: int = default_of("compression.gzip.level")
+    compression_lz4_level: int = default_of("compression.lz4.level")
+    compression_type: str = default_of("compression.type")
+    compression_zstd_level: int = default_of("compression.zstd.level")
+    delete_retention_ms: int = default_of("delete.retention.ms")
+    file_delete_delay_ms: int = default_of("file.delete.delay.ms")
+    flush_messages: int = default_of("flush.messages")
+    flush_ms: int = default_of("flush.ms")
+    follower_replication_throttled_replicas: str = default_of("follower.replication.throttled.replicas")
+    index_interval_bytes: int = default_of("index.interval.bytes")
+    leader_replication_throttled_replicas: str = default_of("leader.replication.throttled.replicas")
+    local_retention_bytes: int = default_of("local.retention.bytes")
+    local_retention_ms: int = default_of("local.retention.ms")
+    max_compaction_lag_ms: int = default_of("max.compaction.lag.ms")
+    max_message_bytes: int = default_of("max.message.bytes")
+    message_timestamp_after_max_ms: int = default_of("message.timestamp.after.max.ms")
+    message_timestamp_before_max_ms: int = default_of("message.timestamp.before.max.ms")
+    message_timestamp_type: str = default_of("message.timestamp.type")
+    min_cleanable_dirty_ratio: float = default_of("min.cleanable.dirty.ratio")
+    min_compaction_lag_ms: int = default_of("min.compaction.lag.ms")
+    min_insync_replicas: int = default_of("min.insync.replicas")
+    preallocate: bool = default_of("preallocate")
+    remote_log_copy_disable: bool = default_of("remote.log.copy.disable")
+    remote_log_delete_on_disable: bool = default_of("remote.log.delete.on.disable")
+    remote_storage_enable: bool = default_of("remote.storage.enable")
+    retention_bytes: int = default_of("retention.bytes")
+    retention_ms: int = default_of("retention.ms")
+    segment_bytes: int = default_of("segment.bytes")
+    segment_index_bytes: int = default_of("segment.index.bytes")
+    segment_jitter_ms: int = default_of("segment.jitter.ms")
+    segment_ms: int = default_of("segment.ms")
+    unclean_leader_election_enable: bool = default_of("unclean.leader.election.enable")
 
     @classmethod
     def from_overrides(cls, overrides: Mapping[str, str]) -> TopicConfig | str:

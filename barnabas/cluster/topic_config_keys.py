@@ -1,5 +1,7 @@
 """Every configuration key of a topic in Kafka 4.3: type, default, bounds, what it does, and whose defaults it follows.
 
+This table is the one declaration of each: `TopicConfig` and the settings of logstores take defaults and bounds from it.
+
 A topic's key follows the broker keys named in `synonyms`, the first that is set (KIP-226). Sources: Kafka's LogConfig
 and ServerTopicConfigSynonyms; a test holds names, types, defaults and synonyms to Kafka's own.
 """
@@ -7,9 +9,9 @@ and ServerTopicConfigSynonyms; a test holds names, types, defaults and synonyms 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from barnabas.cluster.config_values import INT64_MAX, ConfigKey, ConfigType, Value, between, between_or
+from barnabas.cluster.config_values import INT32_MAX, INT64_MAX, ConfigKey, ConfigType, Range, Value
 
 MINUTE_MS: Final = 60 * 1000
 HOUR_MS: Final = 60 * MINUTE_MS
@@ -67,7 +69,7 @@ _KEYS: Final = (
         _INT,
         "-1",
         "How hard gzip tries, from 1 to 9; -1 is its default.",
-        between_or(1, 9, -1),
+        Range(1, 9, -1),
         synonyms=(Synonym("compression.gzip.level"),),
     ),
     TopicKey(
@@ -75,7 +77,7 @@ _KEYS: Final = (
         _INT,
         "9",
         "How hard lz4 tries, from 1 to 17.",
-        between(1, 17),
+        Range(1, 17),
         synonyms=(Synonym("compression.lz4.level"),),
     ),
     TopicKey(
@@ -91,7 +93,7 @@ _KEYS: Final = (
         _INT,
         "3",
         "How hard zstd tries, from -131072 to 22.",
-        between(-131072, 22),
+        Range(-131072, 22),
         synonyms=(Synonym("compression.zstd.level"),),
     ),
     TopicKey(
@@ -99,7 +101,7 @@ _KEYS: Final = (
         _LONG,
         str(DAY_MS),
         "How long compaction keeps tombstones, so that a reader who began at the start sees every deletion.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.cleaner.delete.retention.ms"),),
     ),
     TopicKey(
@@ -107,7 +109,7 @@ _KEYS: Final = (
         _LONG,
         str(MINUTE_MS),
         "How long the files of a dropped segment stay on disk.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.segment.delete.delay.ms"),),
     ),
     TopicKey(
@@ -115,7 +117,7 @@ _KEYS: Final = (
         _LONG,
         str(INT64_MAX),
         "Flush the log to disk after so many records.",
-        between(1),
+        Range(1),
         synonyms=(Synonym("log.flush.interval.messages"),),
     ),
     TopicKey(
@@ -123,7 +125,7 @@ _KEYS: Final = (
         _LONG,
         str(INT64_MAX),
         "Flush the log to disk when a record has waited so long for it.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
     ),
     _throttled_replicas("follower.replication.throttled.replicas", "follower side"),
@@ -132,7 +134,7 @@ _KEYS: Final = (
         _INT,
         "4096",
         "How many bytes of log lie between two entries of the offset index.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.index.interval.bytes"),),
     ),
     _throttled_replicas("leader.replication.throttled.replicas", "leader side"),
@@ -141,7 +143,7 @@ _KEYS: Final = (
         _LONG,
         "-2",
         "With tiered storage: bytes kept on local disk; -2 follows retention.bytes.",
-        between(-2),
+        Range(-2),
         synonyms=(Synonym("log.local.retention.bytes"),),
     ),
     TopicKey(
@@ -149,7 +151,7 @@ _KEYS: Final = (
         _LONG,
         "-2",
         "With tiered storage: time kept on local disk; -2 follows retention.ms.",
-        between(-2),
+        Range(-2),
         synonyms=(Synonym("log.local.retention.ms"),),
     ),
     TopicKey(
@@ -157,7 +159,7 @@ _KEYS: Final = (
         _LONG,
         str(INT64_MAX),
         "A record is compacted after so long at the latest.",
-        between(1),
+        Range(1),
         synonyms=(Synonym("log.cleaner.max.compaction.lag.ms"),),
     ),
     TopicKey(
@@ -165,7 +167,7 @@ _KEYS: Final = (
         _INT,
         "1048588",
         "The largest batch that is taken, as it comes, compressed or not.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("message.max.bytes"),),
     ),
     TopicKey(
@@ -173,7 +175,7 @@ _KEYS: Final = (
         _LONG,
         str(HOUR_MS),
         "How far ahead of the broker's clock a record's create time may be.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.message.timestamp.after.max.ms"),),
     ),
     TopicKey(
@@ -181,7 +183,7 @@ _KEYS: Final = (
         _LONG,
         str(INT64_MAX),
         "How far behind the broker's clock a record's create time may be.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.message.timestamp.before.max.ms"),),
     ),
     TopicKey(
@@ -197,7 +199,7 @@ _KEYS: Final = (
         _DOUBLE,
         "0.5",
         "The part of a log that is not compacted yet from which on compacting it pays.",
-        between(0, 1),
+        Range(0, 1),
         synonyms=(Synonym("log.cleaner.min.cleanable.ratio"),),
     ),
     TopicKey(
@@ -205,7 +207,7 @@ _KEYS: Final = (
         _LONG,
         "0",
         "A record is not compacted before it is so old.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.cleaner.min.compaction.lag.ms"),),
     ),
     TopicKey(
@@ -213,7 +215,7 @@ _KEYS: Final = (
         _INT,
         "1",
         "How many replicas have to be in sync for a produce with acks=all to be taken.",
-        between(1),
+        Range(1),
         synonyms=(Synonym("min.insync.replicas"),),
     ),
     TopicKey(
@@ -253,7 +255,7 @@ _KEYS: Final = (
         _LONG,
         str(7 * DAY_MS),
         "Segments are dropped when their last record is older than this; -1 is no limit.",
-        between(-1),
+        Range(-1),
         synonyms=(
             Synonym("log.retention.ms"),
             Synonym("log.retention.minutes", MINUTE_MS),
@@ -265,7 +267,7 @@ _KEYS: Final = (
         _INT,
         "1073741824",
         "A segment is closed before it grows beyond this.",
-        between(1024 * 1024),
+        Range(1024 * 1024, INT32_MAX),
         synonyms=(Synonym("log.segment.bytes"),),
     ),
     TopicKey(
@@ -273,7 +275,7 @@ _KEYS: Final = (
         _INT,
         "10485760",
         "A segment is closed when its offset index has grown to this.",
-        between(4),
+        Range(4),
         synonyms=(Synonym("log.index.size.max.bytes"),),
     ),
     TopicKey(
@@ -281,7 +283,7 @@ _KEYS: Final = (
         _LONG,
         "0",
         "By how much at most segment.ms is shortened at random, so that segments do not all close at once.",
-        between(0),
+        Range(0),
         synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", HOUR_MS)),
     ),
     TopicKey(
@@ -289,7 +291,7 @@ _KEYS: Final = (
         _LONG,
         str(7 * DAY_MS),
         "A segment is closed when it is so old, even if it is not full.",
-        between(1),
+        Range(1),
         synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", HOUR_MS)),
     ),
     TopicKey(
@@ -303,3 +305,11 @@ _KEYS: Final = (
 
 TOPIC_KEYS: Final[dict[str, TopicKey]] = {key.name: key for key in _KEYS}
 """By name, in the order of the names."""
+
+
+def default_of(name: str) -> Any:
+    """The default of a topic's key as a value, of the type that the key has; a list as text, separated by commas."""
+    key = TOPIC_KEYS[name]
+    assert key.default is not None
+    value = key.parse(key.default)
+    return ",".join(value) if isinstance(value, tuple) else value

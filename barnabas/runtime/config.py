@@ -1,8 +1,9 @@
 """Kafka-style configuration: properties file, then environment, then `--set`, checked against a struct of the service.
 
 A service declares a `msgspec.Struct`; its field `num_network_threads` is the key `num.network.threads` (another key by
-`msgspec.field(name="…")`), its annotation says type and bounds (`Annotated[int, msgspec.Meta(ge=1)]`), its default the
-default. Lists are separated by commas, as Kafka's are.
+`msgspec.field(name="…")`), its annotation says type and bounds (`Annotated[int, msgspec.Meta(ge=1)]`, or those of the
+table of keys: `Annotated[int, bounds("num.network.threads")]`), its default the default. Lists are separated by
+commas, as Kafka's are.
 
 - A file has Java's properties syntax, in UTF-8 (a cut: Kafka's are Latin-1 with escapes, which are read too). It may be
   one of Kafka's, with keys of all services in it: what has no effect in this one is told in the log, a line each.
@@ -26,7 +27,9 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
+from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.config_description import Setting
+from barnabas.cluster.config_values import Range
 from barnabas.runtime.kafka_properties import Notice, sort_out, why_not_here
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.properties import parse_properties
@@ -95,6 +98,14 @@ def build_config(struct_type: type[S], values: Mapping[str, tuple[str, str]]) ->
     except (ValueError, TypeError) as error:
         # From __post_init__, where a service checks keys against each other.
         raise ConfigError(str(error)) from error
+
+
+def bounds(key: str) -> msgspec.Meta:
+    """The bounds of a broker key as `BROKER_KEYS` declares them, for the annotation of a service's field."""
+    declared = BROKER_KEYS[key].validator
+    assert isinstance(declared, Range), f"{key}: no bounds"
+    low = declared.low if declared.exception is None else min(declared.low or 0, declared.exception)
+    return msgspec.Meta(ge=low, le=declared.high)
 
 
 def settings_of(config: msgspec.Struct, given: Collection[str]) -> dict[str, Setting]:

@@ -1,7 +1,8 @@
 """Converts the cores' dataclasses to protobuf messages and back, by field name.
 
-For the control plane, where a message a second is much; the data channel packs by hand. A dataclass mirrors its message
-field by field (a test holds it): scalars, `X | None` for a message that may be absent, `list[…]`, and `dict[str, str]`.
+For the control plane, where a message a second is much; the data channel has packers and scanners of its own. A
+dataclass mirrors its message field by field (a test holds it): scalars, `X | None` for a message that may be absent,
+`list[…]`, and `dict[str, str]`.
 
 A message of ten thousand partitions takes some 30 ms either way. In steps (`barnabas.runtime.large_messages`) it is
 converted in many turns of an event loop.

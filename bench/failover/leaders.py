@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from confluent_kafka.admin import AdminClient
 
-from barnabas.cli.kafka_client import KafkaConnection
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from bench.failover.load import Partition
 

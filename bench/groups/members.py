@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Iterable, Sequence
 
-from barnabas.cli.kafka_client import KafkaConnection
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

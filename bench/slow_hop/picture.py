@@ -9,9 +9,9 @@ from html import escape
 from math import isfinite
 from typing import Final
 
-from bench.promql.evaluation import evaluate
-from bench.promql.series import Labels, Scraped
-from bench.promql.syntax import parse
+from bench.slow_hop.evaluation import evaluate
+from bench.slow_hop.expressions import parse
+from bench.slow_hop.series import Labels, Scraped
 from tests.unit.observability.dashboard import Panel
 
 _COLUMNS: Final = 3

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from bench.promql.series import Scraped
+from bench.slow_hop.series import Scraped
 
 INTERVAL_S: Final = 1.0
 _ANSWER_S_MAX: Final = 4.0

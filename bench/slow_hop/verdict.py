@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from bench.promql.evaluation import evaluate
-from bench.promql.series import Labels, Scraped
-from bench.promql.syntax import parse
+from bench.slow_hop.evaluation import evaluate
+from bench.slow_hop.expressions import parse
+from bench.slow_hop.series import Labels, Scraped
 
 _HOPS: Final = (
     'sum by (hop) (rate(barnabas_request_hop_ms_sum{request="Produce"}[W]))'

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import CoordinatorType, FindCoordinatorRequest, FindCoordinatorResponse
@@ -28,12 +29,13 @@ from pipeline.core.cluster import OffsetAtTime, Topic, TopicExtent, topic_id_tex
 from pipeline.core.errors import ClusterUnreachable, RequestRefused, TopicMissing
 from pipeline.core.positions import TopicPartition
 from pipeline.core.settings import ClientSettings
-from pipeline.kafka.connection import Connection, ConnectionBroken
 
 log = logging.getLogger(__name__)
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
 LATEST: Final = LATEST_TIMESTAMP
+
+_RESPONSE_BYTES_MAX: Final = 1 << 30
 
 _T = TypeVar("_T")
 
@@ -47,7 +49,7 @@ class KafkaClient:
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], KafkaConnection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, Topic] = {}
         self._first = 0
@@ -95,18 +97,18 @@ class KafkaClient:
             for name, topic in topics.items()
         }
 
-    def leader(self, partition: TopicPartition) -> Connection:
+    def leader(self, partition: TopicPartition) -> KafkaConnection:
         """A connection to the leader, as far as known. Raises Retry and TopicMissing: for use within `retrying`."""
         if self._leader_id(partition) < 0 and partition.topic not in self._topics_once([partition.topic]):
             raise TopicMissing(f"{partition} does not exist in the cluster at {self.settings.bootstrap_servers}")
         return self.broker(self._leader_id(partition))
 
-    def broker(self, node_id: int) -> Connection:
+    def broker(self, node_id: int) -> KafkaConnection:
         if node_id not in self._brokers:
             raise Retry(f"broker {node_id} is not known")
         return self._connect(self._brokers[node_id])
 
-    def coordinator(self, group_id: str) -> Connection:
+    def coordinator(self, group_id: str) -> KafkaConnection:
         """Of a group. Raises Retry: for use within `retrying`."""
         request = FindCoordinatorRequest(group_id, CoordinatorType.GROUP, [group_id])
         connection = self.any_broker()
@@ -160,7 +162,7 @@ class KafkaClient:
         self._topics.clear()
         self._first = (self._first + 1) % len(self.settings.bootstrap)
 
-    def any_broker(self) -> Connection:
+    def any_broker(self) -> KafkaConnection:
         """A connection that is open already, or to the first of the bootstrap servers that can be reached."""
         if self._connections:
             return next(iter(self._connections.values()))
@@ -172,11 +174,16 @@ class KafkaClient:
                 reasons.append(str(error))
         raise Retry("; ".join(reasons))
 
-    def _connect(self, address: tuple[str, int]) -> Connection:
+    def _connect(self, address: tuple[str, int]) -> KafkaConnection:
         connection = self._connections.get(address)
         if connection is None:
             timeout_seconds = self.settings.request_timeout_ms / 1000
-            connection = Connection(*address, self.settings.client_id, timeout_seconds)
+            connection = KafkaConnection(*address, timeout_seconds, self.settings.client_id, _RESPONSE_BYTES_MAX)
+            try:
+                connection.learn_versions("barnabas-pipeline", "0.1")
+            except BaseException:
+                connection.close()
+                raise
             self._connections[address] = connection
         return connection
 

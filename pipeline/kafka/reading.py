@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -24,7 +25,6 @@ from pipeline.core.settings import Isolation
 from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
 from pipeline.kafka.client import EARLIEST, KafkaClient, Retry
 from pipeline.kafka.columns import to_record_batches
-from pipeline.kafka.connection import Connection, ConnectionBroken
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class _RangeReader:
         self._range = wanted
         self._on_loss = on_loss
         self._position = wanted.start
-        self._asked: Connection | None = None
+        self._asked: KafkaConnection | None = None
         self._waiting_since: float | None = None
         self._absent = 0
         self._bytes_max = client.settings.fetch_bytes_max

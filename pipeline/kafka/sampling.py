@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from barnabas.wire.primitives import Buffer
@@ -14,7 +15,6 @@ from pipeline.core.errors import TopicMissing
 from pipeline.core.positions import TopicPartition
 from pipeline.kafka.batches import whole_batches
 from pipeline.kafka.client import KafkaClient
-from pipeline.kafka.connection import Connection
 
 _SAMPLE_BYTES: Final = 32 * 1024
 _FETCH_VERSION: Final = 12
@@ -37,7 +37,7 @@ def sample(client: KafkaClient, wanted: Mapping[TopicPartition, Sequence[int]]) 
 
 def _sample_once(client: KafkaClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Sample]:
     found: dict[TopicPartition, Sample] = {}
-    by_leader: dict[Connection, list[TopicPartition]] = {}
+    by_leader: dict[KafkaConnection, list[TopicPartition]] = {}
     for partition in sorted(wanted):
         try:
             by_leader.setdefault(client.leader(partition), []).append(partition)
@@ -53,7 +53,7 @@ def _sample_once(client: KafkaClient, wanted: Mapping[TopicPartition, int]) -> d
 
 
 def _fetched(
-    client: KafkaClient, connection: Connection, wanted: Mapping[TopicPartition, int]
+    client: KafkaClient, connection: KafkaConnection, wanted: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Sample]:
     """By one request. Raises Retry."""
     topics: dict[str, FetchTopic] = {}

@@ -1,9 +1,8 @@
-"""How a value becomes fields: one contract for JSON, Avro and Protobuf."""
+"""What decoding a value is: the contract of decoders for JSON, Avro and Protobuf, and what they share."""
 
 from __future__ import annotations
 
 import enum
-import functools
 import json
 import re
 from dataclasses import dataclass
@@ -71,29 +70,3 @@ def parsed_json(text: bytes) -> object:
         return value if _LONG_INTEGER.search(text) is None else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MisfitError(f"not JSON: {error!s:.120}") from None
-
-
-@functools.lru_cache(maxsize=8)
-def decoder_of(decoding: Decoding) -> ValueDecoder:
-    """One per process and job: registries and compiled schemas are remembered in it."""
-    # Imported where they are needed: a job of JSON needs no Avro and no compiler of Protobuf.
-    from pipeline.schemas.registry import Registry
-
-    registry = Registry(decoding.registry_url, decoding.registry_user) if decoding.registry_url else None
-    match decoding.format:
-        case ValueFormat.JSON:
-            from pipeline.schemas.json_schema import JsonSchemaDecoder
-
-            return JsonDecoder() if registry is None else JsonSchemaDecoder(registry)
-        case ValueFormat.AVRO:
-            from pipeline.schemas.avro import AvroDecoder, AvroFileDecoder
-
-            return AvroFileDecoder(decoding.schema_file) if registry is None else AvroDecoder(registry)
-        case ValueFormat.PROTOBUF:
-            from pipeline.schemas.protobuf import ProtobufDecoder, ProtobufFileDecoder
-
-            if registry is None:
-                return ProtobufFileDecoder(decoding.schema_file, decoding.message)
-            return ProtobufDecoder(registry)
-        case ValueFormat.RAW:
-            raise AssertionError("raw values are not decoded")

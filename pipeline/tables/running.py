@@ -25,7 +25,7 @@ from pipeline.core.options import Use, read_options
 from pipeline.core.positions import Positions, each_offset
 from pipeline.core.tables_job import TablesJob
 from pipeline.kafka.client import KafkaClient
-from pipeline.schemas.decoding import decoder_of
+from pipeline.schemas.decoders import decoder_of
 from pipeline.tables.cluster import JobCluster
 from pipeline.tables.contract import CommitConflictError, TableError
 from pipeline.tables.destination import decoding_of

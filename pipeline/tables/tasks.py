@@ -18,7 +18,8 @@ from pipeline.core.columns import RESERVED, Struct, merged_structs
 from pipeline.core.partitioning import Partitioning
 from pipeline.core.positions import TopicPartition
 from pipeline.core.rows import MisfitError, RowMaker
-from pipeline.schemas.decoding import Decoding, ValueDecoder, ValueFormat, decoder_of
+from pipeline.schemas.decoders import decoder_of
+from pipeline.schemas.decoding import Decoding, ValueDecoder, ValueFormat
 from pipeline.schemas.wire_format import VALUE_SCHEMA_HEADER
 from pipeline.tables.arrow_types import from_arrow_schema
 from pipeline.tables.contract import WriteTarget, WrittenFile

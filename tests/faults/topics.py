@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
-from barnabas.cli.kafka_client import KafkaClient, KafkaConnection, KafkaError
+from barnabas.cli.kafka_client import KafkaClient, KafkaError
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Request, Response
 from barnabas.wire.messages.alter_partition_reassignments import (
@@ -163,7 +164,7 @@ def _ask(cluster: Servers, request: Request, version: int, response_type: type[R
             continue
         try:
             return connection.ask(request, version, response_type, _ADMIN_SECONDS_MAX)
-        except (OSError, KafkaError) as error:
+        except OSError as error:
             refusals.append(f"{server}: {error}")
         finally:
             connection.close()

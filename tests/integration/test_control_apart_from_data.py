@@ -20,9 +20,9 @@ from barnabas.cli.layout import HOST
 from barnabas.cli.processes import signal_process, signal_session
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch
-from bench.control.admin import Admin
-from bench.control.connection import PRODUCE_VERSION, PipelinedConnection, produce_error, produce_request
-from bench.control.load_process import LoadProcess
+from tests.integration.load_process import LoadProcess
+from tests.integration.pipelined_connection import PRODUCE_VERSION, PipelinedConnection, produce_error, produce_request
+from tests.integration.raw_admin import Admin
 from tests.integration.running_cluster import RunningCluster
 
 pytestmark = pytest.mark.integration

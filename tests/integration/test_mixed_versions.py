@@ -64,7 +64,7 @@ def needs_history() -> None:
 
 
 def test_the_last_release_reads_what_this_version_sends(tmp_path: Path) -> None:
-    """Its hand-written scanners skip the fields that have come since."""
+    """Its scanners skip the fields that have come since."""
     needs_history()
     LAST.extract(tmp_path, "barnabas", "protos", "services", "tests")
     sent = [(codec.dataclass_type.__name__, data.hex()) for codec in CODECS for data in messages_of_now(codec)]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from barnabas.cli.kafka_client import KafkaConnection
 from barnabas.cli.layout import HOST
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.schemas.decoding import decoder_of
+from pipeline.schemas.decoders import decoder_of
 
 
 @dataclass

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
 
+from barnabas.client.kafka_connection import ConnectionBroken
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.metadata import (
@@ -20,7 +21,6 @@ from pipeline.core.errors import ClusterUnreachable
 from pipeline.core.settings import ClientSettings
 from pipeline.kafka import client as client_module
 from pipeline.kafka.client import KafkaClient, Retry
-from pipeline.kafka.connection import ConnectionBroken
 
 SETTINGS = ClientSettings(
     (("stale", 1), ("gone", 2), ("good", 3)), api_timeout_ms=60_000, retry_backoff_ms=1, retry_backoff_max_ms=1
@@ -37,12 +37,14 @@ class FakeConnection:
 
     asked: ClassVar[list[str]] = []
 
-    def __init__(self, host: str, port: int, client_id: str, timeout_seconds: float) -> None:
-        del client_id, timeout_seconds
+    def __init__(self, host: str, port: int, *_: object) -> None:
         self.host, self.address = host, f"{host}:{port}"
         FakeConnection.asked.append(host)
         if host == "gone":
             raise ConnectionBroken(f"{self.address}: Connection refused")
+
+    def learn_versions(self, *_: str) -> None:
+        pass
 
     def version_of(self, key: ApiKey) -> int:
         del key
@@ -58,7 +60,7 @@ class FakeConnection:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setattr(client_module, "Connection", FakeConnection)
+    monkeypatch.setattr(client_module, "KafkaConnection", FakeConnection)
     monkeypatch.setattr(FakeConnection, "asked", [])
     return FakeConnection.asked
 

@@ -34,7 +34,8 @@ from grpc_tools import protoc
 
 from pipeline.core.rows import MisfitError
 from pipeline.schemas import registry as registry_module
-from pipeline.schemas.decoding import Decoding, ValueFormat, decoder_of
+from pipeline.schemas.decoders import decoder_of
+from pipeline.schemas.decoding import Decoding, ValueFormat
 from pipeline.schemas.registry import RegistryError
 from tests.integration.running_cluster import ROOT, RunningCluster
 from tests.pipeline.registry_process import RegistryProcess, guarded

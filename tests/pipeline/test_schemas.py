@@ -23,7 +23,8 @@ from pipeline.core.rows import MisfitError
 from pipeline.schemas import protobuf as protobuf_module
 from pipeline.schemas import registry as registry_module
 from pipeline.schemas.avro import AvroDecoder, AvroFileDecoder, AvroSchema, AvroSchemaError
-from pipeline.schemas.decoding import Decoding, ValueFormat, decoder_of
+from pipeline.schemas.decoders import decoder_of
+from pipeline.schemas.decoding import Decoding, ValueFormat
 from pipeline.schemas.json_schema import JsonSchema, JsonSchemaError
 from pipeline.schemas.protobuf import (
     ProtobufDecoder,

@@ -1,4 +1,4 @@
-"""The hand-packed bytes of the data channel are protobuf's bytes, and a scanner takes what protobuf takes."""
+"""The packed bytes of the data channel are protobuf's bytes, and a scanner takes what protobuf takes."""
 
 from __future__ import annotations
 

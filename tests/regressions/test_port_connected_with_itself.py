@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from barnabas.cli import ports
-from barnabas.cli.kafka_client import KafkaConnection
 from barnabas.cli.layout import HOST
+from barnabas.client.kafka_connection import ConnectionBroken, KafkaConnection
 
 
 @pytest.fixture
@@ -35,6 +35,6 @@ def test_nobody_accepts_there_and_the_port_stays_free(port: int) -> None:
 
 
 def test_no_kafka_is_there_and_the_port_stays_free(port: int) -> None:
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(ConnectionBroken, match="refused"):
         KafkaConnection(HOST, port, 1)
     assert ports.is_free(port)

@@ -1,8 +1,9 @@
 """What is spoken on the simulation's connections: the services' own messages, how the trace tells them, how they are
 encoded.
 
-The data channel, parking and watching are packed by hand, the control plane is protobuf: with encoding on, every
-message goes through the same functions as in production. Etcd's own protocol is not ours and is never encoded.
+The data channel, parking and watching are packed by `barnabas.channel.packing`, the control plane is protobuf: with
+encoding on, every message goes through the same functions as in production. Etcd's own protocol is not ours and is
+never encoded.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Return:
 
 
 class Packed:
-    """Packed and scanned by hand, one pair of functions each way."""
+    """Packed and scanned by one pair of functions each way."""
 
     def __init__(
         self,

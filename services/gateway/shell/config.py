@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from barnabas.cluster.config_description import Setting
+from barnabas.runtime.config import bounds
 from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics_listener import check_metrics_listener
@@ -22,9 +23,14 @@ OptionalCount = Annotated[int, msgspec.Meta(ge=-1)]
 _UNSET = 0x7FFF_FFFF
 _SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
+_CORE = GatewayConfig(gateway_id="", listeners=())
+
 
 class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
-    """Field `a_b` is the key `a.b`; sizes are bytes, times are ms."""
+    """Field `a_b` is the key `a.b`; sizes are bytes, times are ms.
+
+    The default of a key that the core acts on is declared in `GatewayConfig`.
+    """
 
     gateway_id: str = "gateway-0"
     # "NAME://host:port", comma separated; the port is the bootstrap port of that listener.
@@ -38,37 +44,39 @@ class GatewayProperties(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     ops_listeners: str = "127.0.0.1:0"
     # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
     metrics_listeners: str = ""
-    metrics_enable: bool = True
+    metrics_enable: bool = _CORE.metrics_enable
     # A timed request that takes as long is logged; -1: none.
-    request_log_slow_ms: OptionalCount = -1
+    request_log_slow_ms: OptionalCount = _CORE.request_log_slow_ms
     # The collector of traces, "host:port" of its gRPC listener, and the part of requests that is traced.
     traces_otlp_endpoint: str = ""
     traces_sample_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # Processors, each a process; read again at SIGHUP.
-    num_network_threads: Annotated[int, msgspec.Meta(ge=1, le=256)] = 3
-    socket_request_max_bytes: Int32 = 104_857_600
+    num_network_threads: Annotated[int, bounds("num.network.threads")] = 3
+    socket_request_max_bytes: Int32 = _CORE.socket_request_bytes_max
     socket_listen_backlog_size: Count = 511
     # Request bytes that a processor holds at once.
-    queued_max_request_bytes: Count = 134_217_728
+    queued_max_request_bytes: Count = _CORE.queued_request_bytes_max
     # Answers to fetches that a processor has under way or that clients have not taken.
-    queued_max_response_bytes: Count = 268_435_456
-    fetch_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=0x7FFF_FFFF)] = 57_671_680
+    queued_max_response_bytes: Count = _CORE.fetch_memory_bytes
+    fetch_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=0x7FFF_FFFF)] = _CORE.fetch_bytes_max
     # Incremental fetch sessions of this gateway, shared out evenly among its processors; 0: none.
-    max_incremental_fetch_session_cache_slots: Annotated[int, msgspec.Meta(ge=0, le=0x7FFF_FFFF)] = 1_000
-    min_incremental_fetch_session_eviction_ms: Count = 120_000
+    max_incremental_fetch_session_cache_slots: Annotated[int, msgspec.Meta(ge=0, le=0x7FFF_FFFF)] = (
+        _CORE.fetch_session_slots
+    )
+    min_incremental_fetch_session_eviction_ms: Count = _CORE.fetch_session_eviction_ms
     # Old message formats (magic 0 and 1): Kafka 3's key for Fetch v0 to v3, one of our own for Produce v0 to v2.
-    log_message_downconversion_enable: bool = True
-    produce_message_upconversion_enable: bool = True
+    log_message_downconversion_enable: bool = _CORE.fetch_down_conversion
+    produce_message_upconversion_enable: bool = _CORE.produce_up_conversion
     # Partitions in one answer to DescribeTopicPartitions.
-    max_request_partition_size_limit: Int32 = 2_000
-    connections_max_idle_ms: Count = 600_000
-    max_connections: Count = _UNSET
-    max_connections_per_ip: Count = _UNSET
-    auto_create_topics_enable: bool = True
+    max_request_partition_size_limit: Int32 = _CORE.request_partitions_max
+    connections_max_idle_ms: Count = _CORE.connection_idle_ms_max
+    max_connections: Annotated[int, bounds("max.connections")] = _UNSET
+    max_connections_per_ip: Annotated[int, bounds("max.connections.per.ip")] = _UNSET
+    auto_create_topics_enable: bool = _CORE.auto_create_topics
     # Of topics that Metadata creates; -1 leaves it to the controller.
-    num_partitions: OptionalCount = -1
-    default_replication_factor: OptionalCount = -1
+    num_partitions: OptionalCount = _CORE.num_partitions
+    default_replication_factor: OptionalCount = _CORE.default_replication_factor
     # A controller that is silent for so long makes the gateway unready.
     controller_silence_max_ms: Count = 15_000
     log_level: LogLevel = "info"

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
-from barnabas.cluster.broker_config_keys import BROKER_KEYS, topic_defaults
+from barnabas.cluster.broker_config_keys import BROKER_KEYS, ReplicaSelectorClass, default_for_topics, topic_defaults
 from barnabas.cluster.topic_config import TopicConfig
-from barnabas.runtime.config import settings_of
-from barnabas.runtime.etcd import EtcdConfig
+from barnabas.cluster.topic_config_keys import MINUTE_MS
+from barnabas.runtime.config import bounds, settings_of
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics_listener import check_metrics_listener
 from barnabas.runtime.traces import check_trace_endpoint
+from services.logstore.core.config import LogstoreConfig
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.replica_selection import ReplicaSelector
 from services.logstore.core.replication.fetcher import FetchLimits
 from services.logstore.core.replication.replication import ReplicationConfig
 from services.logstore.core.replication.throttles import QuotaWindows
+from services.logstore.shell.topic_defaults import TopicDefaultsConfig
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
-ReplicaSelectorClass = Literal[
-    "org.apache.kafka.common.replica.LeaderSelector", "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-]
-Rate = Annotated[int, msgspec.Meta(ge=0)]
-Retention = Annotated[int, msgspec.Meta(ge=-1)]
-MINUTE_MS = 60 * 1000
-HOUR_MS = 60 * MINUTE_MS
 GROUP_HOLD_MS = 100
 """Most syncs, and joins of a rebalance that all have heard of, are answered within it, and need no waiting room."""
 
+_CORE = LogstoreConfig(node_id=0, cluster_id="")
+_REPLICATION = _CORE.replication
+_GROUPS = _CORE.groups
 
-class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
-    """Field `a_b` is the key `a.b`. The `log.*` keys are defaults that a topic may override by its own."""
+
+class LogstoreSettings(TopicDefaultsConfig, kw_only=True, forbid_unknown_fields=True):
+    """Field `a_b` is the key `a.b`. The keys that topics follow are in `TopicDefaultsConfig`.
+
+    The default of a key that the core acts on is declared in `LogstoreConfig`, of any other key here.
+    """
 
     # One is needed; where both are set they are the same, as in Kafka.
     node_id: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = -1
@@ -51,90 +53,61 @@ class LogstoreSettings(EtcdConfig, kw_only=True, forbid_unknown_fields=True):
     broker_rack: str = ""
 
     num_io_threads: Annotated[int, msgspec.Meta(ge=1, le=128)] = 8
-    queued_max_requests: Count = 500
-    queued_max_request_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024)] = 64 * 1024 * 1024
+    queued_max_requests: Count = _CORE.queued_requests_max
+    queued_max_request_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024)] = _CORE.queued_request_bytes_max
 
     num_recovery_threads_per_data_dir: Annotated[int, msgspec.Meta(ge=1, le=128)] = 2
 
-    log_segment_bytes: Annotated[int, msgspec.Meta(ge=1024 * 1024, le=2**31 - 1)] = 1024 * 1024 * 1024
-    log_roll_ms: Count | None = None
-    log_roll_hours: Count = 168
-    log_roll_jitter_ms: Milliseconds | None = None
-    log_roll_jitter_hours: Milliseconds = 0
-    log_preallocate: bool = False
-    log_index_interval_bytes: Annotated[int, msgspec.Meta(ge=0)] = 4096
-    log_index_size_max_bytes: Annotated[int, msgspec.Meta(ge=4)] = 10 * 1024 * 1024
+    # A topic's own may be any number, as in Kafka.
+    log_retention_bytes: Annotated[int, msgspec.Meta(ge=-1)] = default_for_topics("log.retention.bytes")
+    log_retention_check_interval_ms: Count = _CORE.retention_check_interval_ms
+    log_flush_offset_checkpoint_interval_ms: Milliseconds = _CORE.recovery_point_checkpoint_interval_ms
+    log_flush_start_offset_checkpoint_interval_ms: Milliseconds = _CORE.log_start_checkpoint_interval_ms
 
-    # The finest unit that is set counts; -1: for ever.
-    log_retention_ms: Retention | None = None
-    log_retention_minutes: Retention | None = None
-    log_retention_hours: Retention = 168
-    log_retention_bytes: Retention = -1
-    log_retention_check_interval_ms: Count = 5 * 60 * 1000
-    log_cleanup_policy: str = "delete"
-    log_segment_delete_delay_ms: Milliseconds = 60_000
-
-    log_flush_interval_messages: Count = 2**63 - 1
-    # Unset: log.flush.scheduler.interval.ms, as in Kafka. The scheduler itself looks every 100 ms.
-    log_flush_interval_ms: Milliseconds | None = None
-    log_flush_scheduler_interval_ms: Milliseconds = 2**63 - 1
-    log_flush_offset_checkpoint_interval_ms: Milliseconds = 60_000
-    log_flush_start_offset_checkpoint_interval_ms: Milliseconds = 60_000
-
-    log_cleaner_enable: bool = True
+    log_cleaner_enable: bool = _CORE.cleaner_is_enabled
     # There is one cleaner, a process of its own; other numbers are taken, and change nothing.
     log_cleaner_threads: Count = 1
-    log_cleaner_backoff_ms: Milliseconds = 15_000
+    log_cleaner_backoff_ms: Milliseconds = _CORE.cleaner_backoff_ms
     log_cleaner_io_max_bytes_per_second: Annotated[float, msgspec.Meta(gt=0)] = 1.7976931348623157e308
     log_cleaner_io_buffer_size: Annotated[int, msgspec.Meta(ge=1024)] = 512 * 1024
     log_cleaner_dedupe_buffer_size: Annotated[int, msgspec.Meta(ge=1024 * 1024)] = 128 * 1024 * 1024
     log_cleaner_io_buffer_load_factor: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.9
-    log_cleaner_min_cleanable_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
-    log_cleaner_delete_retention_ms: Milliseconds = 24 * HOUR_MS
-    log_cleaner_min_compaction_lag_ms: Milliseconds = 0
-    log_cleaner_max_compaction_lag_ms: Count = 2**63 - 1
 
-    log_message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
-    log_message_timestamp_before_max_ms: Milliseconds = 2**63 - 1
-    log_message_timestamp_after_max_ms: Milliseconds = 60 * 60 * 1000
-    compression_type: Literal["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"] = "producer"
-    compression_gzip_level: Annotated[int, msgspec.Meta(ge=-1, le=9)] = -1
-    compression_lz4_level: Annotated[int, msgspec.Meta(ge=1, le=17)] = 9
-    compression_zstd_level: Annotated[int, msgspec.Meta(ge=-131072, le=22)] = 3
-    message_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 1024 * 1024 + 12
-    min_insync_replicas: Count = 1
-
-    replica_lag_time_max_ms: Count = 30_000
-    replica_fetch_max_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 1024 * 1024
-    replica_fetch_response_max_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 10 * 1024 * 1024
-    replica_fetch_wait_max_ms: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 500
-    replica_fetch_backoff_ms: Milliseconds = 1000
+    replica_lag_time_max_ms: Count = _REPLICATION.lag_ms_max
+    replica_fetch_max_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = _REPLICATION.limits.partition_bytes_max
+    replica_fetch_response_max_bytes: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = (
+        _REPLICATION.limits.response_bytes_max
+    )
+    replica_fetch_wait_max_ms: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = _REPLICATION.limits.wait_ms_max
+    replica_fetch_backoff_ms: Milliseconds = _REPLICATION.limits.backoff_ms
 
     # By Kafka's names, of which nothing is loaded; unset: consumers read at leaders only.
     replica_selector_class: ReplicaSelectorClass | None = None
     # Rates in bytes per second, all of them without bounds until somebody sets one.
-    leader_replication_throttled_rate: Rate = 2**63 - 1
-    follower_replication_throttled_rate: Rate = 2**63 - 1
-    replication_quota_window_num: Count = 11
-    replication_quota_window_size_seconds: Count = 1
-    replica_alter_log_dirs_io_max_bytes_per_second: Rate = 2**63 - 1
-    alter_log_dirs_replication_quota_window_num: Count = 11
-    alter_log_dirs_replication_quota_window_size_seconds: Count = 1
+    leader_replication_throttled_rate: Annotated[int, bounds("leader.replication.throttled.rate")] = 2**63 - 1
+    follower_replication_throttled_rate: Annotated[int, bounds("follower.replication.throttled.rate")] = 2**63 - 1
+    replication_quota_window_num: Count = _REPLICATION.quota_windows.count
+    replication_quota_window_size_seconds: Count = _REPLICATION.quota_windows.size_ms // 1000
+    replica_alter_log_dirs_io_max_bytes_per_second: Annotated[
+        int, bounds("replica.alter.log.dirs.io.max.bytes.per.second")
+    ] = 2**63 - 1
+    alter_log_dirs_replication_quota_window_num: Count = _REPLICATION.log_dirs_quota_windows.count
+    alter_log_dirs_replication_quota_window_size_seconds: Count = _REPLICATION.log_dirs_quota_windows.size_ms // 1000
 
-    producer_id_expiration_ms: Count = 24 * HOUR_MS
-    producer_id_expiration_check_interval_ms: Count = 10 * MINUTE_MS
+    producer_id_expiration_ms: Count = _CORE.producer_id_expiration_ms
+    producer_id_expiration_check_interval_ms: Count = _CORE.producer_id_expiration_check_interval_ms
 
-    group_initial_rebalance_delay_ms: Milliseconds = 3000
-    group_min_session_timeout_ms: Milliseconds = 6000
-    group_max_session_timeout_ms: Milliseconds = 30 * MINUTE_MS
-    group_max_size: Count = 2**31 - 1
-    offsets_retention_minutes: Count = 7 * 24 * 60
-    offsets_retention_check_interval_ms: Count = 10 * MINUTE_MS
-    offset_metadata_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = 4096
+    group_initial_rebalance_delay_ms: Milliseconds = _GROUPS.initial_rebalance_delay_ms
+    group_min_session_timeout_ms: Milliseconds = _GROUPS.min_session_timeout_ms
+    group_max_session_timeout_ms: Milliseconds = _GROUPS.max_session_timeout_ms
+    group_max_size: Count = _GROUPS.max_size
+    offsets_retention_minutes: Count = _GROUPS.offsets_retention_ms // MINUTE_MS
+    offsets_retention_check_interval_ms: Count = _GROUPS.offsets_retention_check_interval_ms
+    offset_metadata_max_bytes: Annotated[int, msgspec.Meta(ge=0)] = _GROUPS.offset_metadata_max_bytes
 
     # Where the pod is scraped, "host:port"; empty: nowhere, port 0 takes any.
     metrics_listeners: str = ""
-    metrics_topics_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 100
+    metrics_topics_max: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = _CORE.metered_topics_max
 
     lease_ttl_ms: Annotated[int, msgspec.Meta(ge=1000)] = 6000
     # The collector of traces, "host:port" of its gRPC listener; empty: none.

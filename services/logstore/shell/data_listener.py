@@ -1,5 +1,5 @@
 """The data listener: DataChannel.Exchange and .Read, Coordination.Coordinate, PartitionWatch.Watch and
-Replication.Replicate, as bytes packed by hand.
+Replication.Replicate, as bytes packed by `barnabas.channel.packing`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from xml.etree import ElementTree
 
-from bench.promql.series import Scraped
 from bench.slow_hop.picture import Span, draw, lines_of, told
+from bench.slow_hop.series import Scraped
 from bench.slow_hop.verdict import judge
 from tests.unit.observability.dashboard import ROWS, Panel, Query
 

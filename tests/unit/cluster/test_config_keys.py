@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
-from barnabas.cluster.broker_config_keys import BARNABAS_ONLY, BROKER_KEYS, UpdateMode, synonyms, topic_defaults
-from barnabas.cluster.config_values import ConfigKey, ConfigType, to_text
+from barnabas.cluster.broker_config_keys import (
+    BARNABAS_ONLY,
+    BROKER_KEYS,
+    UpdateMode,
+    default_for_topics,
+    synonyms,
+    topic_defaults,
+)
+from barnabas.cluster.config_values import ConfigKey, ConfigType, Range, to_text
 from barnabas.cluster.kafka_config_keys import REMOVED, UNSUPPORTED, why_without_effect
 from barnabas.cluster.keys import Role
 from barnabas.cluster.topic_config import TopicConfig
@@ -90,6 +99,36 @@ def test_the_defaults_of_each_service_are_good_and_kafkas_where_kafka_has_the_ke
         else:
             ours = None if setting.default is None else key.normalized(setting.default)
             assert (ours or "null") == (default or "null"), name
+
+
+def bounds_of(field_type: Any) -> tuple[float | None, float | None]:
+    """What a field of a service's configuration accepts, whether it is optional or not."""
+    for each in (field_type, *get_args(field_type)):
+        metas = [meta for meta in get_args(each) if isinstance(meta, msgspec.Meta)]
+        if metas:
+            return metas[0].ge, metas[0].le
+    return None, None
+
+
+@pytest.mark.parametrize("role", SERVICES)
+def test_services_have_the_bounds_of_the_table(role: Role) -> None:
+    """Also for an exception below the range: compression.gzip.level may be -1."""
+    fields_by_key = {field.name.replace("_", "."): field for field in msgspec.structs.fields(type(SERVICES[role]))}
+    for name, key in BROKER_KEYS.items():
+        if role in key.services and isinstance(key.validator, Range):
+            low = key.validator.low if key.validator.exception is None else key.validator.exception
+            assert bounds_of(fields_by_key[name].type) == (low, key.validator.high), name
+
+
+def test_only_the_last_of_several_synonyms_has_a_default() -> None:
+    assert default_for_topics("log.retention.hours") == 168
+    assert default_for_topics("log.retention.minutes") is None
+    assert default_for_topics("log.retention.ms") is None
+    assert default_for_topics("log.flush.interval.ms") is None
+    assert default_for_topics("log.flush.scheduler.interval.ms") == 2**63 - 1
+    assert default_for_topics("log.cleanup.policy") == "delete"
+    with pytest.raises(LookupError):
+        default_for_topics("num.io.threads")
 
 
 def test_synonyms_say_the_same_in_other_units() -> None:

@@ -9,7 +9,7 @@ import helm_python
 import pytest
 import yaml
 
-from bench.promql.syntax import parse, selectors
+from bench.slow_hop.expressions import parse, selectors
 from tests.unit.deploy.chart import ROOT, Object, Values, find, render
 
 OBSERVABILITY = ROOT / "deploy/observability"

@@ -10,7 +10,7 @@ import pytest
 
 from barnabas.metrics.catalogue import FAMILIES
 from barnabas.metrics.family import Family, Kind
-from bench.promql.syntax import Aggregation, Binary, Call, Expression, Number, Selector, parse, selectors
+from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Number, Selector, parse, selectors
 from tests.unit.observability import dashboard
 
 yaml = pytest.importorskip("yaml")

@@ -4,8 +4,8 @@
     scripts/proto-compat release         writes down the contracts of the releases that `protos/released` lacks
 
 The rules are those of buf's category WIRE: what was sent by the one is understood by the other, and nothing that was
-sent in one meaning is read in another. Names of fields may change, for they are not on the wire. What a hand-packed
-scanner makes of fields that it does not know is tested beside it (tests/unit/channel).
+sent in one meaning is read in another. Names of fields may change, for they are not on the wire. What a scanner of
+the data channel makes of fields that it does not know is tested beside it (tests/unit/channel).
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from math import inf, isnan, nan
 from typing import Final, assert_never
 
-from bench.promql.series import Labels, Scraped
-from bench.promql.syntax import Aggregation, Binary, Call, Expression, Number, PromqlError, Selector
+from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Number, PromqlError, Selector
+from bench.slow_hop.series import Labels, Scraped
 
 Vector = dict[Labels, float]
 Value = float | Vector

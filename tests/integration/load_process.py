@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.control.load import Standing
+from tests.integration.data_channel_load import Standing
 
 _ROOT = Path(__file__).parents[2]
 
@@ -20,7 +20,7 @@ class LoadProcess:
     ) -> None:
         """The topic is led there under that epoch; each append is one record of `value_bytes`."""
         arguments = (data_address, topic_id.hex(), str(partitions), str(leader_epoch), f"--value-bytes={value_bytes}")
-        argv = [sys.executable, "-m", "bench.control.load", *arguments]
+        argv = [sys.executable, "-m", "tests.integration.data_channel_load", *arguments]
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
 
     def offer(self, appends: int) -> Standing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from barnabas.cli.kafka_client import KafkaConnection
+from barnabas.client.kafka_connection import KafkaConnection
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -26,7 +26,6 @@ from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 SECONDS_MAX = 60.0
 _TIMEOUT_MS = 50_000
 _PREFERRED = 0
-ELECTION_VERSION = 2
 
 
 class Admin:
@@ -69,24 +68,14 @@ class Admin:
 
     def elect_preferred(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
         """Error codes by partition; returns when the leaders lead."""
-        response = self._connection.ask(
-            election_request(topic, partitions), ELECTION_VERSION, ElectLeadersResponse, SECONDS_MAX
-        )
-        return election_errors(response)
+        request = ElectLeadersRequest(_PREFERRED, [TopicPartitions(topic, list(partitions))], _TIMEOUT_MS)
+        response = self._connection.ask(request, 2, ElectLeadersResponse, SECONDS_MAX)
+        assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
+        results = response.replica_election_results[0].partition_result
+        return {each.partition_id: each.error_code for each in results}
 
     def leaders(self, topic: str) -> dict[int, tuple[int, int]]:
         """Leader and leader epoch by partition."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         response = self._connection.ask(request, 12, MetadataResponse, SECONDS_MAX)
         return {each.partition_index: (each.leader_id, each.leader_epoch) for each in response.topics[0].partitions}
-
-
-def election_request(topic: str, partitions: Sequence[int]) -> ElectLeadersRequest:
-    return ElectLeadersRequest(_PREFERRED, [TopicPartitions(topic, list(partitions))], _TIMEOUT_MS)
-
-
-def election_errors(response: ElectLeadersResponse) -> dict[int, int]:
-    """By partition."""
-    assert response.error_code == ErrorCode.NONE, ErrorCode(response.error_code)
-    results = response.replica_election_results[0].partition_result
-    return {each.partition_id: each.error_code for each in results}

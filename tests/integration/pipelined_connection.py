@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import select
 import socket
 from collections import deque
 
-from barnabas.cli.ports import connect
+from barnabas.client.kafka_connection import connect
 from barnabas.wire.codec import decode_response, encode_request
 from barnabas.wire.messages import Request, Response, api_key_of
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 PRODUCE_VERSION = 12
-CLIENT_ID = "bench-control"
+CLIENT_ID = "barnabas-tests"
 _RECEIVE_BYTES = 1 << 16
 
 
@@ -68,15 +67,6 @@ class PipelinedConnection:
         except BlockingIOError:
             pass
         return self._take_frames()
-
-    def await_responses(self, seconds_max: float) -> list[Response]:
-        """The next answers, one at least. Raises TimeoutError."""
-        while True:
-            if not select.select([self], [], [], seconds_max)[0]:
-                raise TimeoutError(f"no answer for {seconds_max} s")
-            responses = self.receive()
-            if responses:
-                return responses
 
     def _take_frames(self) -> list[Response]:
         responses, position, received = [], 0, self._received

@@ -11,7 +11,7 @@ from typing import Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.promql.syntax import Matcher, Selector
+from bench.slow_hop.expressions import Matcher, Selector
 
 Labels = frozenset[tuple[str, str]]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench.promql.evaluation import Value, evaluate, increase_of
-from bench.promql.series import Scraped
-from bench.promql.syntax import PromqlError, Selector, parse, selectors
+from bench.slow_hop.evaluation import Value, evaluate, increase_of
+from bench.slow_hop.expressions import PromqlError, Selector, parse, selectors
+from bench.slow_hop.series import Scraped
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`python -m bench.control.load ADDRESS TOPIC_ID PARTITIONS LEADER_EPOCH`: fills a logstore's data channel.
+"""Fills a logstore's data channel: `python -m tests.integration.data_channel_load ADDRESS TOPIC_ID PARTITIONS EPOCH`.
 
 It opens Exchange streams as a gateway's processors do, and keeps as many appends unanswered as standard input asks for,
 a number a line. Each line, also an empty one, is answered by a line of JSON (`Standing`). What there is no credit for
@@ -65,7 +65,7 @@ class Stream:
         self._link = StreamLink(
             address,
             METHOD,
-            hello=pack_exchange_request(ExchangeRequest(hello=Hello("", "bench-control"))),
+            hello=pack_exchange_request(ExchangeRequest(hello=Hello("", "barnabas-tests"))),
             pack_heartbeat=lambda count: pack_exchange_request(ExchangeRequest(heartbeat=count)),
             on_up=self._on_message,
             on_message=self._on_message,
@@ -145,7 +145,7 @@ async def run(address: str, topic_id: bytes, partitions: int, leader_epoch: int,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.control.load", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.integration.data_channel_load", description=__doc__)
     parser.add_argument("address")
     parser.add_argument("topic_id")
     parser.add_argument("partitions", type=int)

@@ -1,0 +1,158 @@
+"""One blocking connection to one broker: requests out, answers in, in the same order."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from typing import Final, TypeVar
+
+from barnabas.wire.api_keys import ApiKey
+from barnabas.wire.codec import decode_response, encode_request
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.messages import Request, Response, api_key_of
+from barnabas.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from barnabas.wire.primitives import MalformedFrame
+
+RESPONSE_BYTES_MAX: Final = 1 << 28
+
+_SIZE: Final = struct.Struct(">i")
+_RECEIVE_BYTES: Final = 1 << 24
+_API_VERSIONS_VERSION: Final = 3
+
+_Answer = TypeVar("_Answer", bound=Response)
+
+
+class ConnectionBroken(OSError):  # noqa: N818 - it says what happened
+    """The broker cannot be reached, is silent, or does not speak Kafka's protocol; the text names its address."""
+
+
+def connect(host: str, port: int, timeout_seconds: float) -> socket.socket:
+    """A connection to another process. Raises OSError.
+
+    While no process listens on a port of the ephemeral range, TCP may connect a client with itself there (RFC 9293's
+    simultaneous open), and its TIME_WAIT would keep the port from the service that is about to listen: it is reset.
+    """
+    connection = socket.create_connection((host, port), timeout_seconds)
+    if connection.getsockname() == connection.getpeername():
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+    return connection
+
+
+class KafkaConnection:
+    """Use it as a context manager, or `close` it. Every call may raise ConnectionBroken; after that, only close it."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        timeout_seconds: float,
+        client_id: str = "barnabas",
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+    ) -> None:
+        """`timeout_seconds` is for connecting, and for each read and write."""
+        self.address = f"{host}:{port}"
+        self._client_id = client_id
+        self._response_bytes_max = response_bytes_max
+        self._correlation_id = 0
+        self._unanswered: list[tuple[int, ApiKey, int]] = []
+        self._versions: dict[int, tuple[int, int]] = {}
+        try:
+            self._socket = connect(host, port, timeout_seconds)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def __enter__(self) -> KafkaConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def learn_versions(self, software_name: str, software_version: str) -> None:
+        """Ask the broker which versions it serves: needed before `version_of`, `call` and `send`."""
+        request = ApiVersionsRequest(software_name, software_version)
+        response = self.ask(request, _API_VERSIONS_VERSION, ApiVersionsResponse)
+        if response.error_code != ErrorCode.NONE:
+            raise self._broken(f"error {response.error_code} in answer to ApiVersions")
+        self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+
+    def version_of(self, key: ApiKey, version_max: int = 1 << 15) -> int:
+        """The newest version that both sides know, at most `version_max`; -1 when there is none."""
+        low, high = self._versions.get(key, (0, -1))
+        low, high = max(low, key.schema_versions.first), min(high, key.schema_versions.last, version_max)
+        return high if low <= high else -1
+
+    def ask(
+        self, request: Request, version: int, answer: type[_Answer], timeout_seconds: float | None = None
+    ) -> _Answer:
+        """Send a request in this version and wait for its answer; a timeout here holds for later calls, too."""
+        if timeout_seconds is not None:
+            self._socket.settimeout(timeout_seconds)
+        self._send(request, api_key_of(type(request)), version)
+        return self.receive(answer)
+
+    def call(self, request: Request, answer: type[_Answer], version_max: int = 1 << 15) -> _Answer:
+        """Send a request in the newest version that both sides know and wait for its answer."""
+        self.send(request, version_max)
+        return self.receive(answer)
+
+    def send(self, request: Request, version_max: int = 1 << 15) -> None:
+        """Send a request in the newest version that both sides know; `receive` returns the answers in order."""
+        key = api_key_of(type(request))
+        version = self.version_of(key, version_max)
+        if version < 0:
+            raise self._broken(f"{key.api_name} is not served in a version that is known here")
+        self._send(request, key, version)
+
+    def receive(self, answer: type[_Answer]) -> _Answer:
+        """Wait for the answer to the oldest request that has none yet."""
+        correlation_id, key, version = self._unanswered.pop(0)
+        try:
+            (size,) = _SIZE.unpack(self._read(_SIZE.size))
+            if not 0 <= size <= self._response_bytes_max:
+                raise self._broken(f"an answer of {size} bytes was announced: is this a Kafka port?")
+            answered_id, response = decode_response(key, version, memoryview(self._read(size)))
+        except MalformedFrame as error:
+            raise self._broken(f"the answer can't be read: {error}") from error
+        if answered_id != correlation_id:
+            raise self._broken(f"an answer to request {answered_id} came where {correlation_id} was next")
+        assert isinstance(response, answer), (type(response), answer)
+        return response
+
+    def _send(self, request: Request, key: ApiKey, version: int) -> None:
+        self._correlation_id += 1
+        buffers = encode_request(request, version, self._correlation_id, self._client_id)
+        try:
+            self._socket.sendall(b"".join(buffers))
+        except OSError as error:
+            raise self._broken(error) from error
+        self._unanswered.append((self._correlation_id, key, version))
+
+    def _read(self, size: int) -> bytearray:
+        """Exactly so many bytes. Grows with what arrives, so that a lying size costs no memory."""
+        data = bytearray(min(size, _RECEIVE_BYTES))
+        view = memoryview(data)
+        filled = 0
+        while filled < size:
+            if filled == len(data):
+                view.release()
+                data.extend(bytes(min(len(data), size - filled)))
+                view = memoryview(data)
+            try:
+                count = self._socket.recv_into(view[filled:])
+            except OSError as error:
+                raise self._broken(error) from error
+            if count == 0:
+                raise self._broken("the broker closed the connection")
+            filled += count
+        return data
+
+    def _broken(self, reason: OSError | str) -> ConnectionBroken:
+        return ConnectionBroken(f"{self.address}: {reason}")
