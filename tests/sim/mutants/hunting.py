@@ -12,6 +12,7 @@ import pytest
 
 from tests.sim.mutants import MUTANTS
 from tests.sim.run import Options, simulate
+from tests.tiers import DEEP
 
 SEEDS_MAX = 400
 CPU_S_MAX = 240.0
@@ -92,7 +93,9 @@ def failure_of(test: str) -> str:
     """
     reports = _Reports()
     with redirect_stdout(io.StringIO()) as said:
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", test], plugins=[reports])
+        code = pytest.main(
+            ["-x", "-q", "-p", "no:cacheprovider", f"--hypothesis-profile={DEEP}", test], plugins=[reports]
+        )
     if code == pytest.ExitCode.OK:
         assert reports.passed, f"nothing of {test} was run"
         return ""
