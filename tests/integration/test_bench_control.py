@@ -10,7 +10,7 @@ import pytest
 from bench.control.designs import Design
 from bench.control.measure import Offered, measure
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 CHANGES = 10
 

@@ -25,7 +25,7 @@ from bench.control.connection import PRODUCE_VERSION, PipelinedConnection, produ
 from bench.control.load_process import LoadProcess
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 LEADER, SUCCESSOR, THIRD = 0, 1, 2
 PATIENCE_MS = 600_000

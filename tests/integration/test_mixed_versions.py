@@ -20,7 +20,7 @@ from tests.property.channel_messages import CODECS, to_proto, values, with_later
 from tests.releases import ROOT, releases
 from tests.tiers import Cost, examples
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]
 
 LAST = releases()[-1]
 RUN_SECONDS_MAX = 600

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.integration.running_cluster import ROOT, RunningCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 LOGSTORES = 3
 RACKS = ("a", "b", "c")
