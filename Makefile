@@ -1,6 +1,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Where this is set, each process of each cluster in the tests would compile all its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 DATA ?= ./data

@@ -90,7 +90,7 @@ class Durations:
         measured = {
             name: seconds for name, seconds in self._seconds.items() if name in modules or seconds > CASE_SECONDS_MAX
         }
-        kind = "CPU seconds, without waits" if self._config.getoption("--ledger-of") == "cpu" else "Seconds"
+        kind = "CPU seconds, without waits," if self._config.getoption("--ledger-of") == "cpu" else "Seconds"
         lines = [f"# {kind} of modules, and of cases over {CASE_SECONDS_MAX:.0f} s: `make durations` writes this file."]
         lines += [f"{seconds:.1f}\t{name}" for name, seconds in sorted({**kept, **measured}.items())]
         LEDGER.write_text("\n".join(lines) + "\n")
