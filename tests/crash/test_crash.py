@@ -16,12 +16,13 @@ from services.logstore.core.storage.segment import Segment
 from tests.crash.programs import program_of
 from tests.crash.run import run_program, run_seed
 from tests.crash.shrink import shrink
+from tests.tiers import seeds
 
 SEEDS = range(1, 25)
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(SEEDS, quick=6))
 def test_a_log_outlives_crashes(seed: int) -> None:
     outcome = run_seed(seed)
     assert not outcome.failure, "\n".join([*outcome.lines[-20:], outcome.failure])

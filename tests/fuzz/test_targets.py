@@ -1,4 +1,4 @@
-"""Every target in `make test`: what was kept, and a few hundred inputs by Hypothesis; work and memory measured.
+"""Every target in `make test`: what was kept, and inputs that Hypothesis finds; work and memory measured.
 
 An input is made from a seed, as in `make fuzz`: valid by structure, then damaged. Hypothesis names the seed that fails.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.corpus import kept_inputs
@@ -17,7 +17,6 @@ from tests.fuzz.mutations import fresh_input
 from tests.fuzz.target import Target
 from tests.fuzz.targets import NAMES, load
 
-EXAMPLES = 150
 MEASURED_EVERY = 10
 
 TARGETS = [load(name) for name in NAMES]
@@ -36,14 +35,12 @@ def test_kept_inputs(target: Target) -> None:
 
 
 @every_target
-@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 2**63))
 def test_damaged_inputs(target: Target, seed: int) -> None:
     measured(target, fresh_input(Random(seed), target))
 
 
 @every_target
-@settings(max_examples=EXAMPLES)
 @given(data=st.binary(max_size=200))
 def test_any_bytes(target: Target, data: bytes) -> None:
     target.check(data)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.kafka_tools import KafkaTools, kafka_libs
 from tests.integration.running_cluster import RunningCluster
 
 
@@ -39,6 +40,14 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
         return str(given)
     running: RunningCluster = request.getfixturevalue("cluster")
     return running.bootstrap
+
+
+@pytest.fixture(scope="session")
+def kafka_tools() -> Iterator[KafkaTools]:
+    """Kafka's own tools. The test is skipped where there is no JDK or no Maven to fetch them with."""
+    kafka_libs()
+    with KafkaTools() as tools:
+        yield tools
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,7 +23,7 @@ from barnabas.runtime.etcd import EtcdClient
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 from tests.integration.running_cluster import ROOT, RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400), needs_etcd]
+pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.deep]
 
 LOGSTORES = 3
 PARTITIONS = 3

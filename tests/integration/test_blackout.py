@@ -11,7 +11,7 @@ from tests.faults.blackout import LOGSTORES, UP_RETURNS, Blackouts, round_times
 from tests.faults.etcd_timeline import CONTROLLER_ELECTED, LEADERS_ELECTED
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.slow, pytest.mark.deep]
 
 LEASE_TTL_MS = 600_000
 """`up` gives up after a minute: whoever waits for a lease of a dead process does not see the cluster come back."""

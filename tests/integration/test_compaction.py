@@ -20,7 +20,7 @@ from barnabas.cli.local_cluster import Started
 from barnabas.cli.services import Role
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 KEYS = 50
 VALUE_BYTES = 1000

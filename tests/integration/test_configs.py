@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.kafka_clients import SECONDS_MAX, Confluent, Mode
-from tests.integration.running_cluster import ROOT, RunningCluster
+from tests.integration.kafka_tools import KafkaTools
+from tests.integration.running_cluster import RunningCluster
 
 # Of other people's clients.
-pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.deep]
 
 LOGSTORES = 2
-LIBS = ROOT / ".cache/peer/libs"
 CONFIGS = "kafka.admin.ConfigCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 
@@ -30,23 +27,11 @@ def new_name() -> str:
 
 
 @pytest.fixture(scope="module")
-def tool(bootstrap: str) -> Tool:
-    """One of Kafka's command line tools: what it says, errors included."""
-    if shutil.which("java") is None:
-        pytest.skip("no Java on PATH")
-    got = subprocess.run([ROOT / "scripts/peer"], capture_output=True, text=True, check=False)
-    if got.returncode != 0:
-        pytest.skip(f"Apache Kafka's jars can't be got: {got.stderr.strip()}")
+def tool(kafka_tools: KafkaTools, bootstrap: str) -> Tool:
+    """One of Kafka's command line tools: what it writes, errors included."""
 
     def run(name: str, *arguments: str) -> str:
-        done = subprocess.run(
-            ["java", "-Xmx128M", "-cp", f"{LIBS}/*", name, "--bootstrap-server", bootstrap, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=Path("/"),
-        )
+        done = kafka_tools.run(name, "--bootstrap-server", bootstrap, *arguments)
         return done.stdout + done.stderr
 
     return run

@@ -25,7 +25,7 @@ from tests.integration.pipelined_connection import PRODUCE_VERSION, PipelinedCon
 from tests.integration.raw_admin import Admin
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 LEADER, SUCCESSOR, THIRD = 0, 1, 2
 PATIENCE_MS = 600_000

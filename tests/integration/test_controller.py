@@ -42,7 +42,7 @@ from protos.controller.v1.operations_pb2_grpc import OperationsStub
 from protos.logstore.v1 import control_pb2
 from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
 
-pytestmark = [pytest.mark.integration, needs_etcd]
+pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 
 KEYS = Keys()
 ROOT = Path(__file__).parents[2]

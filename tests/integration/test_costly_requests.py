@@ -14,7 +14,7 @@ from tests.costly.measure import OtherClient, create_topic, measure
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.deep]
 
 ELEMENTS = ELEMENTS_MAX - 100
 """As many as a request may have, less those of the arrays around the long one: one with more is not read at all."""

@@ -15,12 +15,12 @@ from barnabas.wire.record_batch import Compression, Record, build_batch
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.shell.posix_disk import PosixDisk
-from tests.integration.test_dump_log_segments import COMPLAINT, dump, kafka_libs
+from tests.integration.kafka_tools import KafkaTools
+from tests.integration.test_dump_log_segments import COMPLAINT, dump
 from tests.unit.logstore.compaction.support import batches_of, clean, compress
 from tests.unit.logstore.storage.support import WALL_MS, append, settle
 
-pytestmark = [pytest.mark.integration, pytest.mark.java]
-__all__ = ["kafka_libs"]
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.deep]
 
 KEYS = 500
 BATCHES = 200
@@ -66,9 +66,9 @@ def compacted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Partition
     return root / "orders-0", log, disk
 
 
-def test_every_batch_and_record_is_read(kafka_libs: Path, compacted: tuple[Path, PartitionLog, Disk]) -> None:
+def test_every_batch_and_record_is_read(kafka_tools: KafkaTools, compacted: tuple[Path, PartitionLog, Disk]) -> None:
     partition, log, disk = compacted
-    text = dump(kafka_libs, sorted(partition.glob("*.log")), "--deep-iteration", "--print-data-log")
+    text = dump(kafka_tools, sorted(partition.glob("*.log")), "--deep-iteration", "--print-data-log")
     # That offsets are not consecutive it says of every compacted log, Kafka's own too.
     assert {match[1] for match in COMPLAINT.finditer(text)} == {"Non-consecutive"}
     ours = batches_of(disk, log)
@@ -92,13 +92,13 @@ def test_every_batch_and_record_is_read(kafka_libs: Path, compacted: tuple[Path,
     ]
 
 
-def test_indexes_agree_with_the_log(kafka_libs: Path, compacted: tuple[Path, PartitionLog, Disk]) -> None:
+def test_indexes_agree_with_the_log(kafka_tools: KafkaTools, compacted: tuple[Path, PartitionLog, Disk]) -> None:
     partition, log, _ = compacted
     closed = [segment.base_offset for segment in log.segments.all()[:-1]]
     indexes = [partition / f"{offset:020d}{suffix}" for offset in closed for suffix in (".index", ".timeindex")]
-    text = dump(kafka_libs, indexes)
+    text = dump(kafka_tools, indexes)
     assert COMPLAINT.search(text) is None
     assert re.search(r"^offset: \d+ position: \d+$", text, re.MULTILINE)
-    sane = dump(kafka_libs, [path for path in indexes if path.suffix == ".index"], "--index-sanity-check")
+    sane = dump(kafka_tools, [path for path in indexes if path.suffix == ".index"], "--index-sanity-check")
     assert sane.count("passed sanity check") + sane.count("is empty") == len(closed)
     assert sane.count("passed sanity check") >= 3

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,23 +13,13 @@ from barnabas.ports.disk import Disk
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.shell.posix_disk import PosixDisk
+from tests.integration.kafka_tools import KafkaTools
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, flush_all, settle
 
 pytestmark = [pytest.mark.integration, pytest.mark.java]
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 BATCHES = 60
 COMPLAINT = re.compile(r"^(Mismatches in|Found .* in|Non-consecutive|.*not valid)", re.MULTILINE)
-
-
-@pytest.fixture(scope="module")
-def kafka_libs() -> Path:
-    libs = Path(os.environ.get("BARNABAS_PEER_LIBS") or REPOSITORY / ".cache/peer/libs")
-    if shutil.which("java") is None:
-        pytest.skip("no Java runtime on PATH")
-    if not list(libs.glob("kafka-tools-*.jar")):
-        pytest.skip(f"no Kafka jars in {libs} (make peer, or BARNABAS_PEER_LIBS)")
-    return libs
 
 
 @pytest.fixture(scope="module")
@@ -70,51 +58,45 @@ def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "orders-0"
 
 
-def dump(libs: Path, files: list[Path], *options: str) -> str:
+def dump(tools: KafkaTools, files: list[Path], *options: str) -> str:
+    """The output of Kafka's DumpLogSegments, which reports on standard error what it finds wrong."""
     assert files
-    command = ["java", "-cp", f"{libs}/*", "org.apache.kafka.tools.DumpLogSegments"]
-    result = subprocess.run(
-        [*command, "--files", ",".join(map(str, files)), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,  # where the tool reports what it finds wrong
-        text=True,
-        timeout=100,
-    )
-    assert result.returncode == 0, result.stdout
-    return result.stdout
+    done = tools.run("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options)
+    assert done.status == 0, done.stderr
+    return done.stdout + done.stderr
 
 
-def test_batches_and_records_are_read_and_every_crc_is_right(kafka_libs: Path, partition: Path) -> None:
-    text = dump(kafka_libs, sorted(partition.glob("*.log")), "--print-data-log")
+def test_batches_and_records_are_read_and_every_crc_is_right(kafka_tools: KafkaTools, partition: Path) -> None:
+    text = dump(kafka_tools, sorted(partition.glob("*.log")), "--print-data-log")
     batches = re.findall(r"^baseOffset: (\d+) lastOffset: (\d+) .* partitionLeaderEpoch: (\d+) ", text, re.MULTILINE)
     assert batches == [(str(3 * number), str(3 * number + 2), str(number // 20)) for number in range(BATCHES)]
     assert text.count("isvalid: true") == BATCHES
     assert text.count(f"payload: {'v' * 200}") == 3 * BATCHES
 
 
-def test_indexes_agree_with_the_log(kafka_libs: Path, partition: Path) -> None:
+def test_indexes_agree_with_the_log(kafka_tools: KafkaTools, partition: Path) -> None:
     """The tool compares each entry with the batch that it points at, and says so where they differ."""
     indexes = sorted(partition.glob("*.index"))
-    text = dump(kafka_libs, indexes + sorted(partition.glob("*.timeindex")))
+    text = dump(kafka_tools, indexes + sorted(partition.glob("*.timeindex")))
     assert len(re.findall(r"^offset: \d+ position: \d+$", text, re.MULTILINE)) == 8
     assert len(re.findall(r"^timestamp: \d+ offset: \d+$", text, re.MULTILINE)) == 11
     assert COMPLAINT.search(text) is None
-    sane = dump(kafka_libs, indexes[:2], "--index-sanity-check")
+    sane = dump(kafka_tools, indexes[:2], "--index-sanity-check")
     assert sane.count("passed sanity check") == 2
 
 
-def test_snapshots_name_both_producers(kafka_libs: Path, partition: Path) -> None:
+def test_snapshots_name_both_producers(kafka_tools: KafkaTools, partition: Path) -> None:
     snapshots = sorted(partition.glob("*.snapshot"))
-    text = dump(kafka_libs, snapshots)
+    text = dump(kafka_tools, snapshots)
     lines = re.findall(r"^producerId: (\d+) producerEpoch: (\d+) .* lastSequence: (\d+) lastOffset: (\d+)", text, re.M)
     assert len(lines) == 2 * len(snapshots)
     assert lines[-2:] == [("7", "1", "89", "176"), ("8", "1", "89", "179")]
 
 
-def test_the_tool_would_have_complained(kafka_libs: Path, partition: Path, tmp_path: Path) -> None:
+def test_the_tool_would_have_complained(kafka_tools: KafkaTools, partition: Path, tmp_path: Path) -> None:
     damaged = shutil.copytree(partition, tmp_path / "orders-0")
     index = sorted(damaged.glob("*.index"))[0]
     content = bytearray(index.read_bytes())
     content[3] += 1
     index.write_bytes(content)
-    assert COMPLAINT.search(dump(kafka_libs, [index])) is not None
+    assert COMPLAINT.search(dump(kafka_tools, [index])) is not None

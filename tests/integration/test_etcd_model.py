@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     # The generated asynchronous flavours exist in the stubs only.
     from protos.etcd.v1.rpc_pb2_grpc import LeaseAsyncStub, WatchAsyncStub
 
-pytestmark = [pytest.mark.integration, needs_etcd]
+pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 
 SEEDS = range(12)
 STEPS = 250

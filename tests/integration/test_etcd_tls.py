@@ -17,6 +17,7 @@ from services.logstore.shell.config import LogstoreSettings
 from services.purgatory.shell.config import PurgatoryConfig
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
+pytestmark = pytest.mark.deep
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not on PATH")
 
 OWN_KEYS: dict[type[EtcdConfig], dict[str, str]] = {

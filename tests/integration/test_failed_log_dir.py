@@ -20,7 +20,7 @@ from tests.integration.kafka_clients import Confluent
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_kill import PARTITIONS, Load
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 TOPIC = "on-a-failing-disk"
 VICTIM = 1

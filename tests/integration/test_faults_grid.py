@@ -15,7 +15,7 @@ import pytest
 
 from barnabas.cli.processes import read_pid_file, session_members
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]
 
 ROOT = Path(__file__).parents[2]
 CELLS = ["kill-leader", "stop-leader", "isolate-leader", "kill-everything"]

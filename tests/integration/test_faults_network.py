@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.namespaces import NamespacesError, Network
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 PORT = 9999
 RECEIVE = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('', {port})); print('bound', flush=True)\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 MOUNT = "mount -t tmpfs -o size=32m tmpfs {volume} && exec {python} -m tests.integration.full_disk_script {volume}"
 

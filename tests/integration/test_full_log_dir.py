@@ -16,7 +16,7 @@ from tests.integration.kafka_clients import Confluent
 from tests.integration.test_failed_log_dir import VICTIM, TwoDirectories, until
 from tests.integration.test_kill import PARTITIONS, Load
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 TOPIC = "on-a-full-disk"
 

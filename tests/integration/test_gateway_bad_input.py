@@ -25,7 +25,7 @@ from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, needs_etcd]
+pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 
 TOPIC = "bad-input"
 IDLE_CONNECTIONS = 2_000

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
+from tests.integration.kafka_tools import KafkaTools, kafka_libs
 from tests.integration.running_cluster import ROOT, RunningCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.java]
 
 LOGSTORES = 2
-LIBS = ROOT / ".cache/peer/libs"
 SOURCE = ROOT / "tests/compat/java/RoundTrip.java"
 MODES = ["defaults", "acks-0", "acks-1", "acks-all", "idempotent", "gzip", "snappy", "lz4", "zstd"]
 RECORDS = 1000
 
 
 @pytest.fixture(scope="module")
-def java() -> list[str]:
-    """The start of a command line; the jars are got where Maven is."""
-    if shutil.which("java") is None or shutil.which("javac") is None:
-        pytest.skip("no JDK (java and javac) on PATH")
-    got = subprocess.run([ROOT / "scripts/peer"], capture_output=True, text=True, check=False)
-    if got.returncode != 0:
-        pytest.skip(f"Apache Kafka's jars can't be got: {got.stderr.strip()}")
-    return ["java", "-Xmx256M", "-cp", f"{LIBS}/*"]
-
-
-@pytest.fixture(scope="module")
-def round_trips(java: list[str], bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def round_trips(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What the Java program says of each mode."""
+    libs = kafka_libs()
     classes = tmp_path_factory.mktemp("classes")
-    subprocess.run(["javac", "-cp", f"{LIBS}/*", "-d", str(classes), str(SOURCE)], check=True)
+    subprocess.run(["javac", "-cp", f"{libs}/*", "-d", str(classes), str(SOURCE)], check=True)
     done = subprocess.run(
-        [*java[:-1], f"{LIBS}/*:{classes}", "RoundTrip", bootstrap],
+        ["java", "-Xmx256M", "-cp", f"{libs}/*:{classes}", "RoundTrip", bootstrap],
         capture_output=True,
         text=True,
         timeout=110,
@@ -55,12 +43,12 @@ def test_java_clients_read_back_what_they_produced(round_trips: dict[str, str], 
 
 @pytest.mark.parametrize("mode", ["idempotent", "zstd"])
 def test_dump_log_segments_reads_our_files(
-    java: list[str], round_trips: dict[str, str], cluster: RunningCluster, mode: str
+    kafka_tools: KafkaTools, round_trips: dict[str, str], cluster: RunningCluster, mode: str
 ) -> None:
     topic = round_trips[mode].removeprefix("ok ")
     files = sorted(str(path) for path in cluster.directory.path.glob(f"logstore-*/{topic}-0/*.*index"))
     (log,) = map(str, cluster.directory.path.glob(f"logstore-*/{topic}-0/*.log"))
-    dumped = dump(java, [log, *files], "--deep-iteration")
+    dumped = dump(kafka_tools, [log, *files], "--deep-iteration")
     assert "isvalid: false" not in dumped
     assert re.findall(r"^\| offset: (\d+)", dumped, re.MULTILINE) == [str(offset) for offset in range(RECORDS)]
     assert [line for line in dumped.splitlines() if "Mismatches" in line or "Missing" in line] == []
@@ -69,9 +57,6 @@ def test_dump_log_segments_reads_our_files(
         assert f"Dumping {file}" in dumped
 
 
-def dump(java: list[str], files: list[str], *options: str) -> str:
+def dump(kafka_tools: KafkaTools, files: list[str], *options: str) -> str:
     """The output of Kafka's DumpLogSegments."""
-    tool = ["org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(files), *options]
-    done = subprocess.run([*java, *tool], capture_output=True, text=True, timeout=60, check=False, cwd=Path("/"))
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return kafka_tools.output("org.apache.kafka.tools.DumpLogSegments", "--files", ",".join(files), *options)

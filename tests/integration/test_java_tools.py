@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,35 +11,25 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.integration.kafka_clients import Confluent
+from tests.integration.kafka_tools import KafkaTools, kafka_libs
 from tests.integration.running_cluster import ROOT
 
-pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.deep]
 
 LOGSTORES = 2
-LIBS = ROOT / ".cache/peer/libs"
 SOURCE = ROOT / "tests/compat/java/ManyPartitions.java"
 PARTITIONS = 2_000
 TOPIC = "many-partitions"
 
 
 @pytest.fixture(scope="module")
-def java() -> list[str]:
-    """The start of a command line; the jars are got where Maven is."""
-    if shutil.which("java") is None or shutil.which("javac") is None:
-        pytest.skip("no JDK (java and javac) on PATH")
-    got = subprocess.run([ROOT / "scripts/peer"], capture_output=True, text=True, check=False)
-    if got.returncode != 0:
-        pytest.skip(f"Apache Kafka's jars can't be got: {got.stderr.strip()}")
-    return ["java", "-Xmx256M", "-cp", f"{LIBS}/*"]
-
-
-@pytest.fixture(scope="module")
-def said(java: list[str], bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def said(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What the Java program says."""
+    libs = kafka_libs()
     classes = tmp_path_factory.mktemp("classes")
-    subprocess.run(["javac", "-cp", f"{LIBS}/*", "-d", str(classes), str(SOURCE)], check=True)
+    subprocess.run(["javac", "-cp", f"{libs}/*", "-d", str(classes), str(SOURCE)], check=True)
     done = subprocess.run(
-        [*java[:-1], f"{LIBS}/*:{classes}", "ManyPartitions", bootstrap, str(PARTITIONS)],
+        ["java", "-Xmx256M", "-cp", f"{libs}/*:{classes}", "ManyPartitions", bootstrap, str(PARTITIONS)],
         capture_output=True,
         text=True,
         timeout=110,
@@ -50,18 +39,9 @@ def said(java: list[str], bootstrap: str, tmp_path_factory: pytest.TempPathFacto
     return done.stdout.splitlines()
 
 
-def tool(java: list[str], name: str, *arguments: str) -> list[str]:
+def tool(tools: KafkaTools, name: str, *arguments: str) -> list[str]:
     """The lines that a tool of `org.apache.kafka.tools` prints."""
-    done = subprocess.run(
-        [*java, f"org.apache.kafka.tools.{name}", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=Path("/"),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+    return tools.output(f"org.apache.kafka.tools.{name}", *arguments).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -79,37 +59,41 @@ def test_thousands_of_partitions_in_one_session(said: list[str], line: str) -> N
     assert line in said
 
 
-def test_get_offsets(java: list[str], bootstrap: str, said: list[str]) -> None:
-    lines = tool(java, "GetOffsetShell", "--bootstrap-server", bootstrap, "--topic-partitions", f"{TOPIC}:40-43")
+def test_get_offsets(kafka_tools: KafkaTools, bootstrap: str, said: list[str]) -> None:
+    lines = tool(kafka_tools, "GetOffsetShell", "--bootstrap-server", bootstrap, "--topic-partitions", f"{TOPIC}:40-43")
     assert [line for line in lines if line.startswith(TOPIC)] == [
         f"{TOPIC}:{partition}:2" for partition in (40, 41, 42)
     ]
 
 
-def test_delete_records(java: list[str], bootstrap: str, said: list[str], tmp_path: Path) -> None:
+def test_delete_records(kafka_tools: KafkaTools, bootstrap: str, said: list[str], tmp_path: Path) -> None:
     offsets = tmp_path / "offsets.json"
     places = [{"topic": TOPIC, "partition": 50, "offset": 1}, {"topic": TOPIC, "partition": 51, "offset": -1}]
     offsets.write_text(json.dumps({"version": 1, "partitions": places}))
-    lines = tool(java, "DeleteRecordsCommand", "--bootstrap-server", bootstrap, "--offset-json-file", str(offsets))
+    lines = tool(
+        kafka_tools, "DeleteRecordsCommand", "--bootstrap-server", bootstrap, "--offset-json-file", str(offsets)
+    )
     assert f"partition: {TOPIC}-50\tlow_watermark: 1" in lines
     assert f"partition: {TOPIC}-51\tlow_watermark: 2" in lines
     earliest = ["--topic-partitions", f"{TOPIC}:50-52", "--time", "earliest"]
-    lines = tool(java, "GetOffsetShell", "--bootstrap-server", bootstrap, *earliest)
+    lines = tool(kafka_tools, "GetOffsetShell", "--bootstrap-server", bootstrap, *earliest)
     assert [line for line in lines if line.startswith(TOPIC)] == [f"{TOPIC}:50:1", f"{TOPIC}:51:2"]
 
 
-def test_describe_producers(java: list[str], bootstrap: str, said: list[str]) -> None:
+def test_describe_producers(kafka_tools: KafkaTools, bootstrap: str, said: list[str]) -> None:
     described = ["describe-producers", "--topic", TOPIC, "--partition", "0"]
-    header, producer = tool(java, "TransactionsCommand", "--bootstrap-server", bootstrap, *described)
+    header, producer = tool(kafka_tools, "TransactionsCommand", "--bootstrap-server", bootstrap, *described)
     columns = dict(zip(header.split(), producer.split(), strict=True))
     assert columns["ProducerEpoch"] == "0"
     assert int(columns["LastSequence"]) >= 2
     assert columns["CurrentTransactionStartOffset"] == "None"
 
 
-def test_log_dirs(java: list[str], bootstrap: str, said: list[str]) -> None:
+def test_log_dirs(kafka_tools: KafkaTools, bootstrap: str, said: list[str]) -> None:
     """Each broker is asked at its own port, and tells its own directory with its own replicas."""
-    *_, described = tool(java, "LogDirsCommand", "--bootstrap-server", bootstrap, "--describe", "--topic-list", TOPIC)
+    *_, described = tool(
+        kafka_tools, "LogDirsCommand", "--bootstrap-server", bootstrap, "--describe", "--topic-list", TOPIC
+    )
     brokers = {broker["broker"]: broker["logDirs"] for broker in json.loads(described)["brokers"]}
     assert len(brokers) == LOGSTORES
     replicas = []
@@ -153,46 +137,46 @@ def groups(bootstrap: str) -> Iterator[None]:
     reading.close()
 
 
-def consumer_groups(java: list[str], bootstrap: str, *arguments: str) -> list[list[str]]:
+def consumer_groups(kafka_tools: KafkaTools, bootstrap: str, *arguments: str) -> list[list[str]]:
     """The words of each line that is not empty."""
-    lines = tool(java, "consumer.group.ConsumerGroupCommand", "--bootstrap-server", bootstrap, *arguments)
+    lines = tool(kafka_tools, "consumer.group.ConsumerGroupCommand", "--bootstrap-server", bootstrap, *arguments)
     return [line.split() for line in lines if line.strip()]
 
 
-def test_groups_are_listed_with_their_states(java: list[str], bootstrap: str, groups: None) -> None:
-    listed = consumer_groups(java, bootstrap, "--list", "--state")
+def test_groups_are_listed_with_their_states(kafka_tools: KafkaTools, bootstrap: str, groups: None) -> None:
+    listed = consumer_groups(kafka_tools, bootstrap, "--list", "--state")
     assert [READ, "Empty"] in listed
     assert [READING, "Stable"] in listed
 
 
-def test_groups_are_described(java: list[str], bootstrap: str, groups: None) -> None:
-    offsets = consumer_groups(java, bootstrap, "--describe", "--group", READ)
+def test_groups_are_described(kafka_tools: KafkaTools, bootstrap: str, groups: None) -> None:
+    offsets = consumer_groups(kafka_tools, bootstrap, "--describe", "--group", READ)
     assert [READ, READ_TOPIC, "0", f"{RECORDS}", f"{RECORDS}", "0", "-", "-", "-"] in offsets
-    _, state = consumer_groups(java, bootstrap, "--describe", "--group", READING, "--state")
+    _, state = consumer_groups(kafka_tools, bootstrap, "--describe", "--group", READING, "--state")
     assert (state[0], state[-2:]) == (READING, ["Stable", "1"])
-    members = consumer_groups(java, bootstrap, "--describe", "--group", READING, "--members", "--verbose")
+    members = consumer_groups(kafka_tools, bootstrap, "--describe", "--group", READING, "--members", "--verbose")
     assert f"{READ_TOPIC}:0" in members[1]
 
 
-def test_offsets_are_reset_and_deleted(java: list[str], bootstrap: str, groups: None) -> None:
+def test_offsets_are_reset_and_deleted(kafka_tools: KafkaTools, bootstrap: str, groups: None) -> None:
     def reset(group_id: str, *how: str) -> list[list[str]]:
         return consumer_groups(
-            java, bootstrap, "--reset-offsets", "--group", group_id, "--topic", READ_TOPIC, *how, "--execute"
+            kafka_tools, bootstrap, "--reset-offsets", "--group", group_id, "--topic", READ_TOPIC, *how, "--execute"
         )
 
     assert [READ, READ_TOPIC, "0", "10"] in reset(READ, "--to-offset", "10")
     assert [READ, READ_TOPIC, "0", "7"] in reset(READ, "--shift-by", "-3")
-    described = consumer_groups(java, bootstrap, "--describe", "--group", READ)
+    described = consumer_groups(kafka_tools, bootstrap, "--describe", "--group", READ)
     assert [READ, READ_TOPIC, "0", "7", f"{RECORDS}", f"{RECORDS - 7}", "-", "-", "-"] in described
     assert any("can only be reset if the group" in " ".join(words) for words in reset(READING, "--to-earliest"))
-    deleted = consumer_groups(java, bootstrap, "--delete-offsets", "--group", READ, "--topic", READ_TOPIC)
+    deleted = consumer_groups(kafka_tools, bootstrap, "--delete-offsets", "--group", READ, "--topic", READ_TOPIC)
     assert [READ_TOPIC, "0", "Successful"] in deleted
 
 
-def test_only_empty_groups_are_deleted(java: list[str], bootstrap: str, groups: None) -> None:
+def test_only_empty_groups_are_deleted(kafka_tools: KafkaTools, bootstrap: str, groups: None) -> None:
     member_of(bootstrap, "java-tools-gone").close()
-    told = consumer_groups(java, bootstrap, "--delete", "--group", "java-tools-gone", "--group", READING)
+    told = consumer_groups(kafka_tools, bootstrap, "--delete", "--group", "java-tools-gone", "--group", READING)
     assert any("GroupNotEmptyException" in " ".join(words) for words in told)
-    listed = consumer_groups(java, bootstrap, "--list")
+    listed = consumer_groups(kafka_tools, bootstrap, "--list")
     assert ["java-tools-gone"] not in listed
     assert [READING] in listed

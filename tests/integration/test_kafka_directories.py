@@ -35,7 +35,14 @@ from tests.integration.etcd_process import needs_etcd
 from tests.integration.kafka_broker import KafkaBroker, OldPartition, run_java, skip_without_kafka
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.java, needs_etcd, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.java,
+    needs_etcd,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.deep,
+]
 
 TOPIC = "orders"
 PARTITIONS = 2

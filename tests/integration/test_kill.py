@@ -81,7 +81,10 @@ class Load:
             self.acknowledged.append((partition, value))
 
 
-@pytest.mark.parametrize("service", ["gateway", "logstore-1", "purgatory", "controller", "etcd"])
+OTHERS = ("gateway", "purgatory", "controller", "etcd")
+
+
+@pytest.mark.parametrize("service", ["logstore-1", *(pytest.param(name, marks=pytest.mark.deep) for name in OTHERS)])
 def test_kill_under_load(cluster: RunningCluster, service: str) -> None:
     client = Confluent(cluster.bootstrap)
     topic = f"killed-{service}"

@@ -12,7 +12,7 @@ from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.etcd import EtcdClient
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
-pytestmark = [pytest.mark.integration, needs_etcd]
+pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 
 
 class OneWayLink:

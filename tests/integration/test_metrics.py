@@ -23,7 +23,7 @@ from barnabas.metrics.catalogue import FAMILIES
 from barnabas.metrics.family import Kind
 from tests.integration.running_cluster import ROOT, RunningCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 LOGSTORES = 3
 TOPIC = "measured"

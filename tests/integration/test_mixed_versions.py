@@ -18,8 +18,9 @@ from tests.mixed_versions.__main__ import SKIPPED
 from tests.mixed_versions.rolling_upgrade import environment_of
 from tests.property.channel_messages import CODECS, to_proto, values, with_later_fields
 from tests.releases import ROOT, releases
+from tests.tiers import Cost, examples
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.deep]
 
 LAST = releases()[-1]
 RUN_SECONDS_MAX = 600
@@ -47,7 +48,7 @@ def messages_of_now(codec: Any) -> list[bytes]:
     packed: list[bytes] = []
 
     @seed(1)
-    @settings(max_examples=15, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(examples(Cost.HIGH), database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(st.data())
     def collect(data: st.DataObject) -> None:
         value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))

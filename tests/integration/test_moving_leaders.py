@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.kafka_broker import skip_without_kafka
 
-pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.slow, pytest.mark.deep]
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 6

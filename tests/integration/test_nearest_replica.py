@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.integration.kafka_tools import kafka_libs
 from tests.integration.running_cluster import ROOT, RunningCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 LOGSTORES = 3
 RACKS = ("a", "b", "c")
 RECORDS = 2_000
 SECONDS = 30.0
-LIBS = Path(os.environ.get("BARNABAS_PEER_LIBS") or ROOT / ".cache/peer/libs")
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -94,18 +91,23 @@ def test_librdkafka_reads_from_its_own_rack(racks: RunningCluster, topic: str, r
     assert brokers[-1] == nearest
 
 
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The start of a command line: the Java program, compiled."""
+    libs = kafka_libs()
+    classes = tmp_path_factory.mktemp("classes")
+    source = ROOT / "tests/compat/java/NearestReplica.java"
+    subprocess.run(["javac", "-cp", f"{libs}/*", "-d", str(classes), str(source)], check=True)
+    return ["java", "-Xmx128M", "-cp", f"{libs}/*:{classes}", "NearestReplica"]
+
+
 @pytest.mark.java
 @pytest.mark.parametrize(("rack", "nearest"), [("a", -1), ("b", 1), ("nowhere", -1)])
 def test_the_java_consumer_reads_from_its_own_rack(
-    racks: RunningCluster, topic: str, tmp_path: Path, rack: str, nearest: int
+    racks: RunningCluster, topic: str, java: list[str], rack: str, nearest: int
 ) -> None:
-    if shutil.which("javac") is None or not list(LIBS.glob("kafka-clients-*.jar")):
-        pytest.skip(f"no JDK, or no Kafka jars in {LIBS} (make peer, or BARNABAS_PEER_LIBS)")
-    source = ROOT / "tests/compat/java/NearestReplica.java"
-    subprocess.run(["javac", "-cp", f"{LIBS}/*", "-d", str(tmp_path), str(source)], check=True)
-    command = ["java", "-Xmx128M", "-cp", f"{LIBS}/*:{tmp_path}", "NearestReplica"]
     done = subprocess.run(
-        [*command, racks.bootstrap, topic, rack, str(RECORDS)],
+        [*java, racks.bootstrap, topic, rack, str(RECORDS)],
         capture_output=True,
         text=True,
         timeout=100,

@@ -11,7 +11,7 @@ from barnabas.cluster.keys import LogstoreRegistration, Role, decode_registratio
 from barnabas.runtime.etcd import EtcdClient
 from tests.integration.test_logstore import KEYS, NODE_ID, Controller, Logstore, etcd, until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 __all__ = ["etcd"]
 
 

@@ -12,6 +12,7 @@ from tests.integration.kafka_clients import CLIENTS, MODES
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.deep,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 

@@ -18,7 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from tests.integration.running_cluster import RunningCluster
 from tests.integration.test_ops_api import OPERATIONS, ReflectedService
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 LOGSTORES = 3
 WAIT_SECONDS = 60

@@ -14,7 +14,7 @@ from tests.unit.observability.test_observability import panel_expressions, rules
 PROGRAM = Path(__file__).parent / "promql"
 BUILD_S_MAX = 600
 
-pytestmark = pytest.mark.timeout(BUILD_S_MAX + 60)
+pytestmark = [pytest.mark.timeout(BUILD_S_MAX + 60), pytest.mark.deep]
 
 Refused = Callable[[list[str]], str]
 

@@ -41,7 +41,7 @@ from barnabas.wire.errors import ErrorCode
 from services.purgatory.shell.pod import PurgatoryPod
 from tests.integration.etcd_process import EtcdProcess, needs_etcd
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 TOPIC = b"t" * 16
 NODE = 3

@@ -23,7 +23,7 @@ from barnabas.runtime.etcd import EtcdClient
 from barnabas.runtime.registration import IdentityTaken, Registration, refuses_connections
 from tests.integration.etcd_process import EtcdProcess, free_port, needs_etcd
 
-pytestmark = [pytest.mark.integration, needs_etcd]
+pytestmark = [pytest.mark.integration, needs_etcd, pytest.mark.deep]
 
 KEYS = Keys()
 LOGSTORE_KEY = KEYS.registration(Role.LOGSTORE, "1")

@@ -25,7 +25,7 @@ from barnabas.wire.messages.describe_log_dirs import (
 from tests.integration.kafka_clients import CLIENTS, MODES
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
 
 LOGSTORES = 1
 SECONDS = 30.0

@@ -18,6 +18,8 @@ from barnabas.wire.record_batch import Record
 from tests.integration.otlp_collector import CollectedSpan, Collector
 from tests.integration.running_cluster import RunningCluster
 
+pytestmark = [pytest.mark.integration, pytest.mark.deep]
+
 RECORD = Record(None, b"x" * 100, 0)
 STOPPED_MS = 300
 SERVER_HOPS = {"channel", "logstore-queue", "logstore-work"}

@@ -10,7 +10,7 @@ from tests.faults.rolling_kills import LOGSTORES as LOGSTORES_OF_THE_RUN
 from tests.faults.rolling_kills import RollingKills, one_of_each_role, victims_of
 from tests.integration.running_cluster import RunningCluster
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300), pytest.mark.slow, pytest.mark.deep]
 
 LOGSTORES = LOGSTORES_OF_THE_RUN
 

@@ -15,7 +15,7 @@ from tests.integration.kafka_broker import run_java, skip_without_kafka
 from tests.integration.running_cluster import RunningCluster
 
 # Six virtual machines of Java start one after the other.
-pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.java, pytest.mark.timeout(300), pytest.mark.deep]
 
 LOGSTORES = 2
 TOPIC = "moved-slowly"

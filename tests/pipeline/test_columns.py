@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="no pyarrow here (make pipeline-test)")
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.runtime.compression import compress
@@ -34,6 +34,7 @@ from pipeline.kafka import columns as columns_module
 from pipeline.kafka.batches import AbortedProducers, open_batches, whole_batches
 from pipeline.kafka.columns import ROWS_MAX, SCHEMA, SCHEMA_WITH_HEADERS, to_record_batches
 from pipeline.kafka.varints import read_varints
+from tests.tiers import Cost, examples
 
 PARTITION = TopicPartition("orders", 3)
 EVERYTHING = (0, 1 << 62)
@@ -96,7 +97,6 @@ records = st.builds(
 batches = st.lists(st.tuples(st.lists(records, min_size=1, max_size=8), st.sampled_from(Compression)), max_size=5)
 
 
-@settings(max_examples=150)
 @given(batches)
 def test_rows_are_the_records(contents: list[tuple[list[Record], Compression]]) -> None:
     data = b""
@@ -113,7 +113,6 @@ def test_rows_are_the_records(contents: list[tuple[list[Record], Compression]]) 
     assert [row["topic"] for row in decode(data, with_headers=False)] == ["orders"] * len(expected)
 
 
-@settings(max_examples=100)
 @given(
     batches, st.integers(1, 9), st.integers(0, 3), st.none() | st.tuples(st.integers(0, 1 << 20), st.integers(0, 255))
 )
@@ -143,7 +142,7 @@ def test_rows_are_the_same_however_records_and_headers_are_cut(
         assert outcome() == whole
 
 
-@settings(max_examples=300)
+@examples(Cost.LOW)
 @given(batches, st.integers(0, 1 << 20), st.integers(0, 255), st.booleans())
 def test_broken_bytes_are_one_error_or_nothing(
     contents: list[tuple[list[Record], Compression]], at: int, byte: int, crc_is_mended: bool

@@ -14,7 +14,7 @@ pytest.importorskip("pyiceberg", reason="needs the pipeline's environment (make 
 pytest.importorskip("deltalake", reason="needs the pipeline's environment (make pipeline)")
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.positions import TopicPositions
@@ -35,7 +35,6 @@ def change(key: bytes, value: bytes | None, partition: int, offset: int, hour: i
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 5)), max_size=30))
-@settings(deadline=None)
 def test_one_change_of_each_key_is_left(drawn: list[tuple[int, int, int]]) -> None:
     rows = [change(b"k%d" % key, b"v", partition, at, hour) for at, (key, partition, hour) in enumerate(drawn)]
     left = newest_by_key(pa.Table.from_pylist(rows, schema=CHANGES)).to_pylist()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.credits import STREAM_BYTES_MIN, STREAM_REQUESTS_MIN, CreditAccount, CreditPool
 from barnabas.channel.messages import Credit
+from tests.tiers import Cost, examples
 
 REQUESTS_TOTAL = 100
 BYTES_TOTAL = 16 << 20
@@ -118,7 +119,6 @@ def run(pool: CreditPool, script: list[tuple[str, int, int]]) -> list[Opener]:
     return streams
 
 
-@settings(max_examples=150, deadline=None)
 @given(script=st.lists(steps, max_size=120))
 def test_what_may_be_outstanding_is_bounded_and_everything_passes_and_comes_back(
     script: list[tuple[str, int, int]],
@@ -137,7 +137,7 @@ def test_what_may_be_outstanding_is_bounded_and_everything_passes_and_comes_back
     assert pool.open_stream(0) == first, "a pool without streams holds everything again"
 
 
-@settings(max_examples=50, deadline=None)
+@examples(Cost.HIGH)
 @given(script=st.lists(steps, max_size=80), size=sizes)
 def test_a_stream_passes_while_all_others_sit_on_their_credit(script: list[tuple[str, int, int]], size: int) -> None:
     pool = CreditPool(REQUESTS_TOTAL, BYTES_TOTAL)

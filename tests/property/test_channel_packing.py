@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError, Message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.packing import MalformedMessage
@@ -21,6 +21,7 @@ from tests.property.channel_messages import (
     values,
     with_later_fields,
 )
+from tests.tiers import Cost, examples
 
 every_message = pytest.mark.parametrize("codec", CODECS, ids=CODEC_NAMES)
 
@@ -54,7 +55,7 @@ def assert_scans_as_protobuf(codec: Codec, data: bytes) -> None:
 
 
 @every_message
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(data=st.data())
 def test_packed_bytes_equal_protobufs_and_scan_back(codec: Codec, data: st.DataObject) -> None:
     value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))
@@ -65,7 +66,7 @@ def test_packed_bytes_equal_protobufs_and_scan_back(codec: Codec, data: st.DataO
 
 
 @every_message
-@settings(max_examples=15, deadline=None)
+@examples(Cost.VERY_HIGH)
 @given(data=st.data())
 def test_a_truncated_message_is_refused_or_read_as_protobuf_reads_it(codec: Codec, data: st.DataObject) -> None:
     packed = codec.pack(data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR)))
@@ -74,7 +75,7 @@ def test_a_truncated_message_is_refused_or_read_as_protobuf_reads_it(codec: Code
 
 
 @every_message
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(data=st.data())
 def test_a_damaged_message_is_refused_or_read_as_protobuf_reads_it(codec: Codec, data: st.DataObject) -> None:
     packed = bytearray(codec.pack(data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))))
@@ -86,7 +87,6 @@ def test_a_damaged_message_is_refused_or_read_as_protobuf_reads_it(codec: Codec,
 
 
 @every_message
-@settings(max_examples=100, deadline=None)
 @given(data=st.binary(max_size=64))
 def test_random_bytes_are_refused_or_read_as_protobuf_reads_them(codec: Codec, data: bytes) -> None:
     assert_scans_as_protobuf(codec, data)
@@ -121,7 +121,7 @@ UNKNOWN_FIELDS = b"".join(
 
 
 @every_message
-@settings(max_examples=15, deadline=None)
+@examples(Cost.VERY_HIGH)
 @given(data=st.data())
 def test_unknown_fields_are_skipped(codec: Codec, data: st.DataObject) -> None:
     value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))
@@ -130,7 +130,7 @@ def test_unknown_fields_are_skipped(codec: Codec, data: st.DataObject) -> None:
 
 
 @every_message
-@settings(max_examples=15, deadline=None)
+@examples(Cost.VERY_HIGH)
 @given(data=st.data())
 def test_fields_of_a_later_version_are_skipped_however_deep(codec: Codec, data: st.DataObject) -> None:
     """What a newer peer adds to an append, or to a position in a fetch, is in a message within messages."""

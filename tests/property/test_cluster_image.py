@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -22,6 +22,7 @@ from barnabas.cluster.messages import PartitionMetadata
 from barnabas.ports.etcd import KeyValue, WatchBatch, WatchEvent
 from services.controller.core.image import ControllerImage
 from services.controller.core.metadata import full_update, incremental_update
+from tests.tiers import Cost, examples
 
 KEYS = Keys()
 CONTROLLER_EPOCH = 1
@@ -128,7 +129,7 @@ def known(member: ClusterImage) -> tuple[object, ...]:
     return member.topics_by_name, member.topics_by_id, member.partitions_by_topic_id
 
 
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(st.integers(0, 2**32), st.integers(1, 20), st.integers(1, 4))
 def test_changes_lead_to_what_everything_at_once_says(seed: int, batches: int, changes_per_batch: int) -> None:
     random = Random(seed)
@@ -153,7 +154,7 @@ def test_changes_lead_to_what_everything_at_once_says(seed: int, batches: int, c
                 assert known(each) == known(told_everything(etcd.image))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(Cost.HIGH)
 @given(st.integers(0, 2**32))
 def test_single_changes_name_nothing_else(seed: int) -> None:
     etcd = Etcd(Random(seed))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire.record_batch import BatchHeader, Compression, Record, build_batch
@@ -18,6 +18,7 @@ from services.logstore.core.storage.producer_state import ProducerState
 from services.logstore.core.storage.recovery import open_log
 from tests.property.test_storage_crash import check_byte_count
 from tests.sim.disk_model import DiskModel
+from tests.tiers import Cost, examples
 from tests.unit.logstore.compaction.support import (
     LogWriter,
     batches_of,
@@ -210,7 +211,7 @@ def producers_of(state: ProducerState) -> dict[int, tuple[int, ...]]:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(Cost.HIGH)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_latest_record_of_every_key_stays_where_and_as_it_was(seed: int) -> None:
     run = Run(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import Outcome, ParkFetch, ReadPartition, ReadPartitionResult, ReadPiece, ReadResponse
@@ -284,7 +284,6 @@ def happen(cluster: Cluster, consumer: Consumer, happening: tuple[object, ...]) 
             raise AssertionError(happening)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     version=st.sampled_from([BY_NAME, BY_ID]),
     slots=st.sampled_from([1000, 1000, 1000, 0]),

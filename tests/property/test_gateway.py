@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import Append, Credit, Outcome, ParkProduce, ReadResponse
@@ -24,6 +24,7 @@ from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest,
 from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.effects import LogLevel
 from services.gateway.core.partition_appends import HELD_BACK_MS, IN_FLIGHT_MAX, LOSSES
+from tests.tiers import Cost, examples
 from tests.unit.gateway.world import Client, World, topic
 
 NODES = (1, 2)
@@ -440,7 +441,6 @@ class Model:
 
 # Long lists: with a minimum of 0 Hypothesis draws five actions on average, in which nothing happens.
 @given(st.lists(ACTIONS, min_size=40, max_size=80))
-@settings(max_examples=200, deadline=None)
 def test_order_truth_and_nothing_leaked(actions: list[tuple[str, Any, Any, Any]]) -> None:
     model = Model()
     for kind, first, second, third in actions:
@@ -450,7 +450,6 @@ def test_order_truth_and_nothing_leaked(actions: list[tuple[str, Any, Any, Any]]
 
 
 @given(st.lists(st.binary(max_size=60), max_size=6))
-@settings(max_examples=200, deadline=None)
 def test_any_bytes_harm_nobody_else(chunks: list[bytes]) -> None:
     world = World()
     bad, good = world.client(), world.client()
@@ -464,7 +463,7 @@ def test_any_bytes_harm_nobody_else(chunks: list[bytes]) -> None:
 
 
 @given(st.sampled_from(sorted(ApiKey)), st.integers(-1, 19), st.binary(max_size=80), st.integers(0, 40))
-@settings(max_examples=400, deadline=None)
+@examples(Cost.LOW)
 def test_any_body_of_any_request_harms_nobody_else(api_key: ApiKey, version: int, body: bytes, cut: int) -> None:
     world = World(pods=("p-0",))
     bad, good = world.client(), world.client()
@@ -483,7 +482,6 @@ def test_any_body_of_any_request_harms_nobody_else(api_key: ApiKey, version: int
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
 def test_frames_cut_anywhere_give_the_same_answers(data: st.DataObject) -> None:
     world = World()
     whole, cut = world.client(), world.client()

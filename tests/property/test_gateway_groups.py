@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import CoordinateResponse, Credit, GroupAnswer, GroupCall, Outcome
@@ -39,6 +39,7 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest
+from tests.tiers import Cost, examples
 from tests.unit.gateway.groups import EPOCH, group_world, offsets_topic, told_to_wait
 from tests.unit.gateway.world import TOPIC_ID, Client, World, topic
 
@@ -114,7 +115,7 @@ def requests(draw: st.DrawFn) -> tuple[ApiKey, int, Any]:
     return key, version, request
 
 
-@settings(max_examples=400, deadline=None)
+@examples(Cost.LOW)
 @given(requests(), st.sampled_from(FATES), st.sampled_from([int(error) for error in ErrorCode]), st.booleans())
 def test_every_request_is_answered_whatever_becomes_of_its_calls(
     asked: tuple[ApiKey, int, Any], fate: str, error: int, there_is_a_topic: bool
@@ -275,7 +276,6 @@ class Model:
         assert self.world.processor.request_memory.held_bytes == 0
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(ACTIONS, max_size=40))
 def test_members_wait_and_are_answered_once(actions: list[tuple[str, Any]]) -> None:
     model = Model()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from barnabas.channel.messages import GroupAnswer, GroupCollect
@@ -24,6 +23,7 @@ from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.offsets import check_commit
 from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
 from tests.property.test_groups import CONSUMERS, Groups
+from tests.tiers import MUTANT_EXAMPLES
 
 Patch = pytest.MonkeyPatch
 
@@ -240,11 +240,8 @@ BY_HAND = (
 @pytest.mark.parametrize("mutant", BY_LUCK)
 def test_is_seen(mutant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mutant(monkeypatch)
-    enough = settings(
-        max_examples=200, stateful_step_count=50, phases=[Phase.generate], derandomize=True, database=None
-    )
     with pytest.raises((AssertionError, KeyError)):
-        run_state_machine_as_test(Groups, settings=enough)
+        run_state_machine_as_test(Groups, settings=MUTANT_EXAMPLES)
 
 
 @pytest.mark.parametrize(("mutant", "steps"), BY_HAND)

@@ -2,18 +2,16 @@
 its word (I13): a partition has one owner in a generation, nobody is told a share that is not stored, no reader sees an
 offset go back, what was acknowledged is found again, everybody is answered, and no group is stuck or left behind.
 
-`GROUP_EXAMPLES=2000 pytest tests/property/test_groups.py` looks for longer.
+`pytest --hypothesis-profile=deep tests/property/test_groups.py` looks for longer.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -39,6 +37,7 @@ from services.logstore.core.coordinator.groups.records import (
     read_record,
 )
 from tests.property.group_consumers import GROUP, PARTITIONS, REBALANCE_MS, SESSION_MS, Consumer, committed
+from tests.tiers import Cost, examples
 from tests.unit.logstore.coordinator.support import DELAY_MS, PARTITION, QUICK, World
 
 RETENTION_MS = 10_000_000
@@ -417,7 +416,5 @@ class Groups(RuleBasedStateMachine):
         assert not led.journal.is_behind
 
 
-EXAMPLES = int(os.environ.get("GROUP_EXAMPLES", "60"))
-
 TestGroups = Groups.TestCase
-TestGroups.settings = settings(max_examples=EXAMPLES, stateful_step_count=50, deadline=None)
+TestGroups.settings = examples(Cost.HIGH)

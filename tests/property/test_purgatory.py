@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import (
@@ -19,6 +19,7 @@ from barnabas.channel.messages import (
     ProduceCondition,
 )
 from services.purgatory.core.purgatory import PurgatoryCore
+from tests.tiers import Cost, examples
 
 NODES = (1, 2)
 TOPICS = (b"a" * 16, b"b" * 16)
@@ -163,7 +164,7 @@ def logstore_state(key: tuple[int, bytes, int], known: PartitionState | None, st
     )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(Cost.LOW)
 @given(steps=st.lists(step, min_size=20, max_size=60))
 def test_purgatory_completes_what_a_look_at_everything_would(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     core, model = PurgatoryCore(now_ms=0), Model()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import GroupState, Outcome, ParkGroup, WatchedGroup
@@ -127,7 +127,6 @@ class World:
                 self.up.add(node_id)
 
 
-@settings(max_examples=150, deadline=None)
 @given(actions=st.lists(action, min_size=15, max_size=50))
 def test_members_go_on_when_a_look_at_everything_would_have_them(actions: list[Any]) -> None:
     world = World()

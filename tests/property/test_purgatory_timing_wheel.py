@@ -1,9 +1,10 @@
 """The wheel agrees with a sorted list under any mix of adds, cancels and jumps of time."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.purgatory.core.timing_wheel import TimerTask, TimingWheel
+from tests.tiers import Cost, examples
 
 STEPS = st.lists(
     st.one_of(
@@ -16,7 +17,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(Cost.LOW)
 @given(start_ms=st.integers(0, 2**34), steps=STEPS)
 def test_the_wheel_expires_exactly_what_is_due(start_ms: int, steps: list[tuple[str, int]]) -> None:
     wheel = TimingWheel(start_ms)

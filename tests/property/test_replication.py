@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.messages import ReplicaData
@@ -21,11 +21,12 @@ from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.in_sync_replicas import InSyncReplicas
 from services.logstore.core.replication.leading import FollowedSlot, Leading
 from tests.property.replicated_trio import run
+from tests.tiers import Cost, examples
 
 RUNS_MAX = 150
 
 
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(st.integers(0, 2**32))
 def test_three_replicas_become_one_log_and_lose_nothing_committed(seed: int) -> None:
     run(seed)

@@ -12,7 +12,7 @@ import copy
 from itertools import count
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
@@ -23,6 +23,7 @@ from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.producer_state import ProducerState
 from services.logstore.core.storage.recovery import open_log
 from tests.sim.disk_model import DiskModel
+from tests.tiers import Cost, examples
 from tests.unit.logstore.storage.support import WALL_MS, batch, flush_all, read
 
 TOPIC_PARTITION = ("orders", 0)
@@ -279,7 +280,7 @@ def check_producers(ours: ProducerState, rebuilt: ProducerState, *, is_shortened
         assert full.batches[-common:] == entry.batches[-common:]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_crash_leaves_a_consistent_prefix_with_every_flushed_record(seed: int) -> None:
     run = Run(seed)

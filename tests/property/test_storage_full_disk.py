@@ -6,12 +6,13 @@ end of each life the log is opened anew and compared, after a crash or without o
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.ports.disk import DiskError
 from services.logstore.core.storage.effects import FlushEffect, RetireEffect, TakeBackEffect, WriteEffect, execute
 from tests.property.test_storage_crash import Run, check_byte_count, header_of, headers_of
+from tests.tiers import Cost, examples
 
 
 class FullDiskRun(Run):
@@ -74,7 +75,7 @@ class FullDiskRun(Run):
         }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_full_disk_leaves_the_log_as_it_is_written(seed: int) -> None:
     run = FullDiskRun(seed)

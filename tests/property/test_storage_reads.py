@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import iterate_headers, parse_header
 from tests.sim.disk_model import DiskModel
+from tests.tiers import Cost, examples
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, lookup, new_log, read, settle
 
 
-@settings(max_examples=25, deadline=None)
+@examples(Cost.VERY_HIGH)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_reads_and_lookups_agree_with_the_history(seed: int) -> None:
     random = Random(seed)

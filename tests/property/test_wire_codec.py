@@ -16,9 +16,10 @@ from barnabas.wire.headers import decode_request_header, decode_response_header
 from barnabas.wire.messages import MESSAGES
 from barnabas.wire.primitives import MalformedFrame, uvarint
 from barnabas.wire.schema import fields_of
+from tests.tiers import Cost, examples
 from tests.unit.wire.strategies import ALL_VERSIONS, message_of, messages
 
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = examples(Cost.LOW)
 
 
 def is_request(message: object, key: ApiKey) -> bool:
@@ -47,7 +48,7 @@ def decode(frame: memoryview, message: type[Any], key: ApiKey, version: int) -> 
 
 
 @pytest.mark.parametrize("key", CLIENT_KEYS, ids=lambda key: key.name)
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(examples(Cost.EXTREME), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_encoded_is_decoded(key: ApiKey, data: st.DataObject) -> None:
     for version in range(key.schema_versions.first, key.schema_versions.last + 1):
@@ -56,7 +57,7 @@ def test_what_is_encoded_is_decoded(key: ApiKey, data: st.DataObject) -> None:
             assert decode(frame_of(message, key, version), message_type, key, version) == message
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(Cost.HIGH)
 @given(messages(), st.data())
 def test_a_truncated_frame_is_malformed_and_nothing_else(case: tuple[Any, ApiKey, int], data: st.DataObject) -> None:
     message, key, version = case
@@ -120,7 +121,6 @@ def test_unknown_tags_are_ignored(data: st.DataObject, unknown: dict[int, bytes]
     assert decode(memoryview(tagged), message, key, version) == value
 
 
-@settings(deadline=None)
 @given(messages())
 def test_bytes_after_the_last_field_are_ignored(case: tuple[Any, ApiKey, int]) -> None:
     message, key, version = case

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import struct
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire.frames import FrameSplitter
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), max_size=8), st.data())
 def test_every_chunking_gives_the_same_frames(bodies: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(struct.pack(">i", len(body)) + body for body in bodies)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire.lz4_header import with_checksum_of_magic_0, with_right_checksum
 from barnabas.wire.message_set import encode_message, iterate_messages
 from barnabas.wire.primitives import MalformedFrame
+from tests.tiers import Cost, examples
 
 CONTENT = st.none() | st.binary(max_size=40)
 MESSAGES = st.lists(st.tuples(st.integers(0, 2**63 - 1), CONTENT, CONTENT, st.integers(-1, 2**63 - 1)), max_size=5)
 MAGIC = st.integers(0, 1)
 
 
-@settings(deadline=None)
 @given(MESSAGES, MAGIC)
 def test_what_is_written_is_read(messages: list[tuple[int, bytes | None, bytes | None, int]], magic: int) -> None:
     encoded = b"".join(
@@ -26,7 +26,7 @@ def test_what_is_written_is_read(messages: list[tuple[int, bytes | None, bytes |
     ] == [(offset, key, value, timestamp_ms if magic else -1) for offset, key, value, timestamp_ms in messages]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(Cost.LOW)
 @given(MESSAGES.filter(bool), MAGIC, st.data())
 def test_no_bit_of_a_message_can_change_unseen(
     messages: list[tuple[int, bytes | None, bytes | None, int]], magic: int, data: st.DataObject
@@ -43,7 +43,6 @@ def test_no_bit_of_a_message_can_change_unseen(
     assert found == intact[: len(found)]
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_random_bytes_are_no_trouble(noise: bytes) -> None:
     for correct in (with_right_checksum, with_checksum_of_magic_0):

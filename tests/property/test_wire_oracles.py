@@ -12,10 +12,11 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.encoding import compile_encoder
 from barnabas.wire.messages import MESSAGES
 from barnabas.wire.messages.api_versions import ApiVersionsResponse
+from tests.tiers import Cost, examples
 from tests.unit.wire.oracles import NOT_IN_KAFKA_PYTHON, NOT_IN_KIO, KafkaPython, Kio
 from tests.unit.wire.strategies import message_of
 
-FEW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(examples(Cost.EXTREME), suppress_health_check=list(HealthCheck))
 """Of each version."""
 
 ALL = [(message, key) for key, pair in MESSAGES.items() for message in pair]

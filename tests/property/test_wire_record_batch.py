@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire import record_batch
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record
+from tests.tiers import Cost, examples
 
 CONTENT = st.none() | st.binary(max_size=40)
 HEADERS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), CONTENT), max_size=3)
@@ -14,7 +15,6 @@ RECORDS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(RECORDS, st.integers(0, 2**62))
 def test_what_is_built_is_decoded(records: list[Record], base_offset: int) -> None:
     batch = record_batch.build_batch(records, base_offset=base_offset)
@@ -27,7 +27,7 @@ def test_what_is_built_is_decoded(records: list[Record], base_offset: int) -> No
     assert header.max_timestamp == max(record.timestamp_ms for record in records)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(Cost.LOW)
 @given(RECORDS, st.data())
 def test_a_changed_batch_decodes_or_is_malformed(records: list[Record], data: st.DataObject) -> None:
     batch = bytearray(record_batch.build_batch(records))
@@ -47,7 +47,6 @@ def test_a_changed_batch_decodes_or_is_malformed(records: list[Record], data: st
     assert record_batch.crc_is_valid(buffer) in (True, False)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_random_bytes_are_no_batches(noise: bytes) -> None:
     for _, header in _headers(noise):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import HEADER_BYTES, Record, build_batch, decode_payload, parse_header
 from barnabas.wire.records import outline_records
+from tests.tiers import Cost, examples
 
 CONTENT = st.none() | st.binary(max_size=200)
 # Names of one byte: damage leaves them UTF-8 or makes them what decoding, which makes a str of them, refuses alone.
@@ -17,7 +18,6 @@ RECORDS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(RECORDS)
 def test_an_outline_is_where_the_parts_of_a_record_are(records: list[Record]) -> None:
     batch = build_batch(records)
@@ -36,7 +36,7 @@ def test_an_outline_is_where_the_parts_of_a_record_are(records: list[Record]) ->
     assert found == [(index, record.timestamp_ms, record.key, record.value) for index, record in enumerate(records)]
 
 
-@settings(max_examples=400, deadline=None)
+@examples(Cost.LOW)
 @given(RECORDS, st.data())
 def test_what_can_be_decoded_has_an_outline_and_nothing_else_has(records: list[Record], data: st.DataObject) -> None:
     batch = bytearray(build_batch(records))

@@ -22,7 +22,12 @@ async def test_connections_go_to_processors_that_serve(gateway: Gateway) -> None
     assert gateway.processors._by_index[0].applied_revision < 0, "it has only just been started"
     clients = [gateway.connect() for _ in range(4)]
     assert gateway.connections() == [0, 4]
-    await until(lambda: gateway.processors._by_index[0].applied_revision == 1)
+    await until(
+        lambda: (
+            gateway.processors._by_index[0].applied_revision == 1
+            and not any(child.is_silent for child in gateway.children)
+        )
+    )
     clients += [gateway.connect() for _ in range(4)]
     assert gateway.connections() == [2, 6]
     for client in clients:

@@ -16,6 +16,7 @@ from tests.sim.nodes.registrar import OUTLIVE_MS_MAX, TTL_MS, Registrar
 from tests.sim.process import Process
 from tests.sim.scheduler import MS, SECOND, Scheduler
 from tests.sim.topology import Shape, TopicShape
+from tests.tiers import seeds
 
 PARTITIONS = 3
 DARK_US = 300 * MS
@@ -48,7 +49,7 @@ def election(cluster: Cluster) -> KeyValue | None:
     return found[0] if found else None
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", seeds(range(1, 6), quick=1))
 @pytest.mark.parametrize("controllers", [1, 2])
 def test_after_a_blackout_no_lease_of_the_dead_is_waited_for(seed: int, controllers: int) -> None:
     cluster = started(seed, controllers)

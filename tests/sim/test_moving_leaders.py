@@ -13,11 +13,12 @@ from tests.sim.run import Options, simulate
 from tests.sim.scheduler import MS, SECOND, InvariantViolation, Scheduler
 from tests.sim.shapes import Profile
 from tests.sim.topology import Shape, TopicShape
+from tests.tiers import seeds
 
 SECONDS = 3
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", seeds(range(1, 5), quick=1))
 def test_nothing_fails_waits_or_comes_twice(seed: int) -> None:
     outcome = simulate(seed, Options(SECONDS, faults=[], profile=Profile.MOVING))
     assert not outcome.failure, str(outcome)

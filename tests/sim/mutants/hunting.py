@@ -15,6 +15,8 @@ from tests.sim.run import Options, simulate
 
 SEEDS_MAX = 400
 CPU_S_MAX = 240.0
+_ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-p", "tests.tiers", "--hypothesis-profile=deep")
+"""pytest's. The module with the profiles is a plugin to it, since pytest has to be the first to import Hypothesis."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,7 @@ def failure_of(test: str) -> str:
     """
     reports = _Reports()
     with redirect_stdout(io.StringIO()) as said:
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", test], plugins=[reports])
+        code = pytest.main([*_ARGUMENTS, test], plugins=[reports])
     if code == pytest.ExitCode.OK:
         assert reports.passed, f"nothing of {test} was run"
         return ""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.channel.assembly import ReadAssembler, ReadResult, split_read_result
 from barnabas.channel.messages import ReadPartitionResult, ReadPiece, ReadResponse
 from barnabas.channel.packing import MalformedMessage, pack_read_response, scan_read_response
+from tests.tiers import Cost, examples
 
 
 def result_of(request_id: int, *lengths: int) -> ReadResult:
@@ -23,7 +24,6 @@ def through_the_stream(piece: ReadPiece) -> ReadPiece:
     return scan_read_response(pack_read_response(ReadResponse(pieces=[piece]))).pieces[0]
 
 
-@settings(max_examples=150, deadline=None)
 @given(lengths=st.lists(st.integers(0, 700), max_size=12), piece_bytes_max=st.integers(1, 1000))
 def test_a_result_comes_out_as_it_went_in(lengths: list[int], piece_bytes_max: int) -> None:
     result = result_of(7, *lengths)
@@ -35,7 +35,7 @@ def test_a_result_comes_out_as_it_went_in(lengths: list[int], piece_bytes_max: i
     assert taken[-1] == result
 
 
-@settings(max_examples=50, deadline=None)
+@examples(Cost.HIGH)
 @given(lengths=st.lists(st.integers(0, 5000), min_size=1, max_size=20))
 def test_pieces_keep_to_their_size(lengths: list[int]) -> None:
     for piece in split_read_result(result_of(1, *lengths), 1000):

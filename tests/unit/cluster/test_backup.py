@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cli.backup import take_backup as take
 from barnabas.cluster.backup import Backup, BackupEntry, BackupHeader, UnreadableBackup, decode_backup, encode_backup
 from barnabas.ports.etcd import KeyValue, Snapshot
+from tests.tiers import Cost, examples
 
 SNAPSHOT = Snapshot(
     41,
@@ -34,7 +35,7 @@ def test_what_lives_under_a_lease_is_left_out_and_keys_are_relative_to_the_prefi
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.binary(max_size=50)), max_size=20))
-@settings(max_examples=50, deadline=None)
+@examples(Cost.HIGH)
 def test_every_backup_is_read_as_it_was_written(entries: list[tuple[str, bytes]]) -> None:
     header = BackupHeader("x", "/b/", 41, 5, "0.2.0", len(entries))
     backup = Backup(header, tuple(BackupEntry(key, value) for key, value in entries))

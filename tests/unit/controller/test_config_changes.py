@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.messages import (
@@ -17,6 +17,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Get
 from barnabas.wire.errors import ErrorCode
+from tests.tiers import Cost, examples
 from tests.unit.controller.cluster import (
     APPEND,
     BROKER,
@@ -288,7 +289,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(Cost.HIGH)
 @given(changes=CHANGES, settle_after=st.sets(st.integers(0, 11)))
 def test_concurrent_alterations_never_lose_each_others_keys(
     changes: list[tuple[str, int, int]], settle_after: set[int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.keys import PartitionRecord
@@ -148,7 +148,6 @@ class World:
         assert after.leader_broker_epoch == self.epochs.get(leader, NO_EPOCH) or not has_another_leader
 
 
-@settings(max_examples=200)
 @given(
     replicas=st.lists(NODES, min_size=1, max_size=4, unique=True),
     minimum=st.integers(1, 3),
@@ -163,7 +162,6 @@ def test_whatever_happens_the_invariants_hold(
         world.happen(event, argument)
 
 
-@settings(max_examples=200)
 @given(
     replicas=st.permutations([1, 2, 3]),
     minimum=st.integers(1, 3),
@@ -179,7 +177,6 @@ def test_without_lost_disks_and_unclean_elections_every_leader_has_every_committ
             assert world.logs[world.partition.leader] == world.commit_count
 
 
-@settings(max_examples=200)
 @given(replicas=st.permutations([1, 2, 3]), events=st.lists(EVENTS, max_size=40))
 def test_one_lost_disk_at_a_time_costs_nothing_with_a_minimum_of_two(
     replicas: list[int], events: list[tuple[str, object]]

@@ -26,6 +26,7 @@ from barnabas.ports.etcd import Snapshot, Txn
 from barnabas.wire.errors import ErrorCode
 from services.controller.core.image import ControllerImage
 from tests.sim.etcd_model import Fate
+from tests.tiers import seeds
 from tests.unit.controller.cluster import (
     BROKER,
     KEYS,
@@ -255,7 +256,7 @@ def state(image: ControllerImage) -> dict[str, object]:
     return {name: value for name, value in vars(image).items() if name not in ("revision", "keys", "_directories")}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(40), quick=8))
 def test_a_random_history_keeps_the_invariants(seed: int) -> None:
     history = History(seed, list(range(18)))
     for _ in range(60):
@@ -263,7 +264,7 @@ def test_a_random_history_keeps_the_invariants(seed: int) -> None:
     history.end()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(range(40), quick=8))
 def test_a_random_history_of_replicas_keeps_the_invariants(seed: int) -> None:
     history = History(seed, [4, 5, 6, 7, 8, 9, *[11] * 10, 12, 13, 13, 14, *[15] * 8])
     configs = {"min.insync.replicas": "2", "unclean.leader.election.enable": "true" if seed % 4 == 0 else "false"}

@@ -9,12 +9,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+import kubernetes_validate
 import pytest
+import yaml
 
 from pipeline.core.tables_job import tables_job
-
-yaml = pytest.importorskip("yaml", reason="no YAML here: `make chart` installs it")
-kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="no Kubernetes schemas here: `make chart`")
 
 ROOT = Path(__file__).parents[3]
 PIPELINE = ROOT / "deploy/pipeline"
@@ -197,7 +197,6 @@ def strict(schema: Object) -> Object:
 
 def test_the_application_is_what_the_operators_definition_says() -> None:
     """The operator has it in config/crd/bases; with its 0.8 MB it is not kept here."""
-    jsonschema = pytest.importorskip("jsonschema")
     if not CRD.is_file():
         pytest.skip(
             f"no definition of SparkApplication at {CRD} (SPARK_OPERATOR_CRD): it comes with the Spark operator"

@@ -6,7 +6,7 @@ import json
 from string import ascii_letters, digits
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.keys import (
@@ -72,7 +72,6 @@ def keyed_records(draw: st.DrawFn) -> tuple[str, Record]:
     return draw(st.sampled_from(keyed))
 
 
-@settings(max_examples=200)
 @given(keyed_records())
 def test_records_come_back_as_they_were(keyed: tuple[str, Record]) -> None:
     key, record = keyed

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.faults.checker import Apart, Kind, check
@@ -14,12 +14,13 @@ from tests.faults.checker.sends import MalformedHistoryError
 from tests.faults.clean_history import clean_history
 from tests.faults.history import Guarantee, Operation, Type, in_order
 from tests.faults.planted import PLANTS, Plot, ask_a_cut_off_leader
+from tests.tiers import Cost, examples
 
 seeds = st.integers(0, 1 << 32)
 
 
 @given(seed=seeds, steps=st.integers(1, 400), partitions=st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 def test_a_clean_history_is_clean(seed: int, steps: int, partitions: int) -> None:
     verdict = check(clean_history(seed, steps, partitions))
     assert verdict.is_clean, str(verdict)
@@ -28,7 +29,7 @@ def test_a_clean_history_is_clean(seed: int, steps: int, partitions: int) -> Non
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @given(seed=seeds, steps=st.integers(50, 300), partitions=st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
+@examples(Cost.VERY_HIGH)
 def test_a_planted_anomaly_is_found_and_named(
     plant: Callable[[Plot], bool], seed: int, steps: int, partitions: int
 ) -> None:
@@ -44,7 +45,7 @@ def test_every_kind_has_a_plant() -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
+@examples(Cost.VERY_HIGH)
 def test_a_partition_that_nobody_read_to_the_end_is_not_clean(seed: int) -> None:
     operations = [each for each in clean_history(seed, 100, 2) if each.f != "final" or each.partition != 1]
     verdict = check(operations)
@@ -53,7 +54,7 @@ def test_a_partition_that_nobody_read_to_the_end_is_not_clean(seed: int) -> None
 
 
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
+@examples(Cost.VERY_HIGH)
 def test_a_loss_with_acks_1_is_told_apart(seed: int) -> None:
     plot = Plot(random.Random(seed), clean_history(seed, 200, 2))
     sent = plot.acknowledged(Guarantee.ACKS_1)
@@ -66,7 +67,7 @@ def test_a_loss_with_acks_1_is_told_apart(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
+@examples(Cost.VERY_HIGH)
 def test_an_old_end_told_by_a_leader_that_is_cut_off_is_told_apart(seed: int) -> None:
     plot = Plot(random.Random(seed), clean_history(seed, 200, 2))
     assume(ask_a_cut_off_leader(plot))

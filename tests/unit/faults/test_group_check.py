@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.faults.groups.check import Wrong, check_group
@@ -15,12 +15,13 @@ from tests.faults.groups.clean_history import clean_group
 from tests.faults.groups.consumer import generation_of
 from tests.faults.groups.history import GroupEvent, GroupRecorder, What, read_group
 from tests.faults.groups.planted import PLANTS, GroupPlot
+from tests.tiers import Cost, examples
 
 seeds = st.integers(0, 1 << 32)
 
 
 @given(seed=seeds, steps=st.integers(1, 400), partitions=st.integers(1, 5), members=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 def test_a_clean_history_is_clean(seed: int, steps: int, partitions: int, members: int) -> None:
     group = clean_group(seed, steps, partitions, members)
     verdict = check_group(group.events, group.log)
@@ -30,7 +31,7 @@ def test_a_clean_history_is_clean(seed: int, steps: int, partitions: int, member
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @given(seed=seeds, steps=st.integers(100, 400), partitions=st.integers(1, 4), members=st.integers(2, 4))
-@settings(max_examples=25, deadline=None)
+@examples(Cost.VERY_HIGH)
 def test_a_planted_anomaly_is_found_and_named(
     plant: Callable[[GroupPlot], bool], seed: int, steps: int, partitions: int, members: int
 ) -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from barnabas.metrics.catalogue import FAMILIES
 from barnabas.metrics.family import Family, Kind
 from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Number, Selector, parse, selectors
 from tests.unit.observability import dashboard
-
-yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[3]
 RUNBOOK = ROOT / "docs" / "runbook.md"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.errors import WrongOption
@@ -19,6 +19,7 @@ from pipeline.core.replay import (
     read_state,
     replay_job,
 )
+from tests.tiers import Cost, examples
 
 
 def record(partition: int, offset: int, time_ms: int, key: bytes | None = b"k") -> SourceRecord:
@@ -45,7 +46,7 @@ def test_records_without_a_key_stay_together() -> None:
     assert {partition_by_key(record(5, offset, 0, None), 3) for offset in range(9)} == {2}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(st.lists(st.lists(st.integers(1, 50), max_size=8), min_size=1, max_size=4))
 def test_each_partition_keeps_its_order(times: list[list[int]]) -> None:
     partitions = {

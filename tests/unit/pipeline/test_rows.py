@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.columns import (
@@ -166,7 +166,6 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.dictionaries(st.text(min_size=1, max_size=3), _json, max_size=4), max_size=5))
 def test_after_growing_once_nothing_grows_again(values: list[dict[str, Any]]) -> None:
     """Whatever JSON says: the second look has rows or misfits, and asks for no more columns."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.wire.primitives import (
@@ -58,7 +58,6 @@ def test_varlong(value: int, encoded: str) -> None:
     assert read_varlong(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 
 
-@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3))
 def test_varlong_anywhere_in_a_buffer(value: int, before: bytes) -> None:
     encoded = varint(value)
@@ -77,7 +76,6 @@ def test_a_varlong_past_64_bits_is_malformed(encoded: str) -> None:
         read_varlong(bytes.fromhex(encoded), 0)
 
 
-@settings(deadline=None)
 @given(st.none() | st.text(max_size=40))
 def test_nullable_string(value: str | None) -> None:
     encoded = nullable_string(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
@@ -93,7 +93,6 @@ def test_an_epoch_that_left_no_record_does_not_count() -> None:
     log_start=st.integers(0, 6),
     damage=st.one_of(st.none(), st.tuples(st.integers(0, 13), st.integers(0, len(batch()) - 1))),
 )
-@settings(max_examples=150, deadline=None)
 def test_after_a_crash_it_is_what_recovery_finds(
     batches: int, seed: int, recovers_from: int, log_start: int, damage: tuple[int, int] | None
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
@@ -160,7 +160,6 @@ def test_once_it_is_cutting_a_lack_of_room_is_as_bad_as_any_failure() -> None:
     assert not failure.value.is_lack_of_room
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_crash_at_any_operation_leaves_a_log_that_opens_right(seed: int) -> None:
     """What it holds then is a prefix of what it held, at least what was to stay and flushed; and appends go on."""
