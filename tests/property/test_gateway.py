@@ -432,7 +432,7 @@ class Model:
         assert processor.next_deadline_ms() is None
         for logstore in processor.logstores.all():
             assert not logstore.waiting_orders
-            assert not logstore.waiting_reads
+            assert not logstore.reads.waiting
             assert not logstore.appends_in_flight
         assert not processor.appends.has_unrouted()
         assert not processor.parking.has_entries()

@@ -9,14 +9,12 @@ logstore's stream, or because nobody waits for it any more.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from services.gateway.core.effects import LogstoreCall
-
-if TYPE_CHECKING:
-    from services.gateway.core.processor import Processor
-    from services.gateway.core.request_timing import RequestTiming
+from services.gateway.core.logstores import Logstores
+from services.gateway.core.request_timing import RequestTiming
 
 CALLS_UNDER_WAY_MAX: Final = 8
 """Of one kind, from this processor to one logstore."""
@@ -48,8 +46,8 @@ _LineKey: TypeAlias = tuple[int, type[AdministrationRequest]]
 class AdministrationRoom:
     __slots__ = ("_askers", "_calls", "_cancels", "_lines", "_logstores", "_next_call_id")
 
-    def __init__(self, processor: Processor) -> None:
-        self._logstores = processor.logstores
+    def __init__(self, logstores: Logstores) -> None:
+        self._logstores = logstores
         self._askers: dict[int, tuple[Asker, LogstoreCall]] = {}
         """Of every call that is not over, by its id."""
         self._lines: dict[_LineKey, _Line] = {}

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum, auto
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from barnabas.channel.messages import AppendResult
+from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.logstores import Logstore
-from services.gateway.core.partition_appends import PartitionAppends, PendingAppend
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
-    from services.gateway.core.processor import Processor
+from services.gateway.core.clock import Clock
+from services.gateway.core.config import GatewayConfig
+from services.gateway.core.deadlines import Deadlines
+from services.gateway.core.logstores import Logstore, Logstores
+from services.gateway.core.partition_appends import AppendingConnection, PartitionAppends, PendingAppend
 
 
 class _Attempt(Enum):
@@ -41,24 +41,28 @@ class _Attempt(Enum):
 
 
 class AppendRouter:
-    __slots__ = ("_free", "_image", "_logstores", "_processor", "_routes_changed", "_unrouted")
+    __slots__ = ("_config", "_deadlines", "_free", "_image", "_logstores", "_routes_changed", "_unrouted", "clock")
 
-    def __init__(self, processor: Processor) -> None:
-        self._processor = processor
-        self._image = processor.image
-        self._logstores = processor.logstores
+    def __init__(
+        self, config: GatewayConfig, clock: Clock, deadlines: Deadlines, image: ClusterImage, logstores: Logstores
+    ) -> None:
+        self._config = config
+        self.clock = clock
+        self._deadlines = deadlines
+        self._image = image
+        self._logstores = logstores
         self._unrouted: dict[PartitionAppends, None] = {}
         self._free: dict[PartitionAppends, None] = {}
         """Those of which the last undecided append was decided in this turn."""
         self._routes_changed = False
         """Whether leaders or streams have changed in this turn."""
 
-    def submit(self, append: PendingAppend, connection: Connection) -> None:
+    def submit(self, append: PendingAppend, connection: AppendingConnection) -> None:
         """Send it, or let it wait its turn; it may also fail at once."""
         orders = connection.append_orders
         order = orders.get(append.key)
         if order is None:
-            order = orders[append.key] = PartitionAppends(connection, append.key)
+            order = orders[append.key] = PartitionAppends(self, connection, append.key)
         append.order = order
         if order.waiting is None:
             attempt = self._attempt(order, append, in_turn=False)
@@ -70,7 +74,7 @@ class AppendRouter:
             if attempt is _Attempt.NO_CREDIT:
                 self._stand_in_line(order)
         order.waiting.append(append)
-        connection.waiting_appends += 1
+        connection.hold_requests()
 
     def _attempt(self, order: PartitionAppends, append: PendingAppend, *, in_turn: bool) -> _Attempt:
         """Send the append if it may go now. `in_turn`: its order was the first in its logstore's line."""
@@ -89,11 +93,10 @@ class AppendRouter:
         if logstore is None or not logstore.exchange_is_up:
             self._unrouted[order] = None
             if order.deadline_bucket < 0:
-                processor = self._processor
-                processor.deadlines.add(order, processor.now_ms + processor.config.route_wait_ms_max)
+                self._deadlines.add(order, self.clock.now_ms + self._config.route_wait_ms_max)
             return _Attempt.BLOCKED
         if order.deadline_bucket >= 0:
-            self._processor.deadlines.remove(order)
+            self._deadlines.remove(order)
         if not order.may_send_under(leader_id, metadata.leader_epoch):
             return _Attempt.BLOCKED
         order.logstore = logstore
@@ -128,7 +131,7 @@ class AppendRouter:
             match self._attempt(order, waiting[0], in_turn=False):
                 case _Attempt.DONE:
                     waiting.popleft()
-                    self.one_waits_less(order.connection)
+                    order.connection.one_waits_less()
                 case _Attempt.NO_CREDIT:
                     self._stand_in_line(order)
                     return
@@ -143,16 +146,10 @@ class AppendRouter:
         order.waiting = None
         self._unrouted.pop(order, None)
         if order.deadline_bucket >= 0:
-            self._processor.deadlines.remove(order)
+            self._deadlines.remove(order)
         orders = order.connection.append_orders
         if order.is_idle() and orders.get(order.key) is order:
             del orders[order.key]
-
-    def one_waits_less(self, connection: Connection) -> None:
-        """With the last that waited its connection may go on."""
-        connection.waiting_appends -= 1
-        if connection.waiting_appends == 0:
-            self._processor.clients.run_later(connection)
 
     def decided(self, append: PendingAppend) -> None:
         """An append is answered and committed, or has failed. Once more for the same one changes nothing."""
@@ -172,7 +169,7 @@ class AppendRouter:
 
     def go_on(self) -> None:
         """Send what the inputs of this turn have made free. What fails by it may free more, which goes as well."""
-        while self.has_more():
+        while self._routes_changed or self._free:
             if self._routes_changed:
                 self._routes_changed = False
                 self._reroute()
@@ -204,7 +201,7 @@ class AppendRouter:
             match self._attempt(order, waiting[0], in_turn=True):
                 case _Attempt.DONE:
                     waiting.popleft()
-                    self.one_waits_less(order.connection)
+                    order.connection.one_waits_less()
                     self._drain(order)
                 case _Attempt.NO_CREDIT if order.logstore is logstore:
                     order.line = logstore
@@ -255,7 +252,7 @@ class AppendRouter:
         waiting = order.waiting
         while waiting:
             self._fail(waiting.popleft(), ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.one_waits_less(order.connection)
+            order.connection.one_waits_less()
         self._finish(order)
 
     def withdraw(self, append: PendingAppend) -> None:
@@ -264,6 +261,6 @@ class AppendRouter:
         if order is None or order.waiting is None or append not in order.waiting:
             return
         order.waiting.remove(append)
-        self.one_waits_less(order.connection)
+        order.connection.one_waits_less()
         if not order.waiting:
             self._finish(order)

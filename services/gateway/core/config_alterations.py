@@ -26,7 +26,7 @@ from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import Operation, authorize
 from services.gateway.core.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
+from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, ControllerHandler, PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
 
@@ -72,8 +72,10 @@ class PendingAlterConfigs(PendingControllerCalls[_Asked], ABC):
 
     __slots__ = ("validate_only",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.validate_only = False
 
     def put(self, resources: Sequence[AskedResource], *, replace: bool, validate_only: bool) -> Steps[None]:
@@ -104,7 +106,7 @@ class PendingAlterConfigs(PendingControllerCalls[_Asked], ABC):
 
     @property
     def _topics(self) -> Container[str]:
-        return self.connection.processor.image.topics_by_name
+        return self.handler.image.topics_by_name
 
     def _refusal(self, asked: AskedResource, times_named: int) -> tuple[ErrorCode, str]:
         if times_named > 1:
@@ -134,7 +136,7 @@ class PendingAlterConfigs(PendingControllerCalls[_Asked], ABC):
 
         As in Kafka's DynamicThreadPool. What no number of processors can be is the controller's to refuse.
         """
-        config, image = self.connection.processor.config, self.connection.processor.image
+        config, image = self.handler.config, self.handler.image
         setting = config.settings.get(_PROCESSORS)
         current = image.broker_configs.get(ALL_BROKERS, {}).get(_PROCESSORS) or (setting.value if setting else None)
         for change in changes:

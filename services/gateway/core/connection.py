@@ -1,4 +1,4 @@
-"""One client connection: frames in, slots in order, answers out.
+"""One client connection, and its requests: frames in, requests in order, answers out.
 
 Runs of Produce, and runs of Fetch, overlap; any other request is a barrier, which waits for the answers to all before
 it, and nothing after it starts before it is answered. Kafka gets the same order by muting the connection at each
@@ -8,24 +8,123 @@ request (`SocketServer`); here a producer with several requests in flight keeps 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import Protocol
 
+from barnabas.cluster.administration import AdministrationResponse
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.frames import FrameSplitter
-from barnabas.wire.primitives import Buffer
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.primitives import Buffer, Steps
 from services.gateway.core.authorization import RequestContext
-from services.gateway.core.slots import Slot
-
-if TYPE_CHECKING:
-    from services.gateway.core.partition_appends import Fence, PartitionAppends, PartitionKey
-    from services.gateway.core.processor import Processor
+from services.gateway.core.config import GatewayConfig
+from services.gateway.core.effects import ControllerAnswer, LogstoreCall
+from services.gateway.core.fetch_memory import FetchMemory
+from services.gateway.core.partition_appends import Fence, PartitionAppends, PartitionKey
+from services.gateway.core.request_timing import RequestTiming
 
 QUEUED_FRAME_BYTES = 256
 """What a whole frame takes beside its bytes while it waits: the smallest has ten of them."""
 
 
+class ResponseKind(IntEnum):
+    """What can come out of a request (`RequestChannel.Response` in Kafka)."""
+
+    SEND = 1
+    NO_OP = 2
+    """Nothing is sent, and the next answer may go: a produce with acks=0."""
+    CLOSE = 3
+    """The connection ends in the place of the answer: a produce with acks=0 that failed, which has no other voice."""
+    START_THROTTLING = 4
+    """The connection is muted; the answer itself has gone out at once (KIP-219)."""
+    END_THROTTLING = 5
+
+
+class Slot:
+    """One request of a connection, from its frame to its answer.
+
+    Answers leave a connection in the order of its requests; this holds a request's place in that order. What a request
+    needs while it is under way is in the subclass of its API, so that each request costs one object.
+    """
+
+    __slots__ = (
+        "buffers",
+        "connection",
+        "deadline_bucket",
+        "frame_bytes",
+        "handler",
+        "header",
+        "is_long",
+        "kind",
+        "reserved_bytes",
+        "steps",
+        "timing",
+    )
+
+    handler: object
+    """That serves it; subclasses say of which class."""
+
+    def __init__(self, handler: object, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        self.handler = handler
+        self.connection = connection
+        self.header = header
+        self.frame_bytes = frame_bytes
+        self.kind: ResponseKind | None = None
+        """None until the request is answered; then SEND, NO_OP or CLOSE."""
+        self.buffers: list[Buffer] | None = None
+        """The answer's frame, with SEND."""
+        self.reserved_bytes = 0
+        """Held in `FetchMemory` for the answer until it goes out."""
+        self.deadline_bucket = -1
+        self.is_long = False
+        """Whether it names more than `SHORT_ELEMENTS_MAX`, or its answer may."""
+        self.steps: Steps[None] | None = None
+        """What `RequestSteps` is still to do for it; None while that is under way, and when there is nothing."""
+        self.timing: RequestTiming | None = None
+        """Of the few that are timed (`request_metrics`), until the answer is out."""
+
+    @property
+    def trace_id(self) -> str:
+        """For lines of the log about it, in hex; empty where it is not traced."""
+        timing = self.timing
+        return "" if timing is None or timing.trace is None else timing.trace.trace_id.hex()
+
+    def expire(self, now_ms: int) -> None:
+        """Its deadline has come. Only requests that wait for others set one."""
+        raise AssertionError("a request without a deadline expired")
+
+    def cancel(self) -> None:
+        """Its connection is gone: drop what was not sent, cancel what waits."""
+
+    def controller_answered(self, answer: ControllerAnswer | None) -> None:
+        """The controller's answer to its call, None when no controller could be asked."""
+        raise AssertionError("a request that asked nothing was answered")
+
+    def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
+        """A logstore's answer to a call, None when it was lost."""
+        raise AssertionError("a request that asked no logstore was answered")
+
+    def revision_applied(self) -> None:
+        """The revision that it waited for is in the image."""
+        raise AssertionError("a request that waited for nothing was told so")
+
+
+class ConnectionOwner(Protocol):
+    """What holds a processor's connections, as one of them sees it."""
+
+    @property
+    def config(self) -> GatewayConfig: ...
+
+    @property
+    def fetch_memory(self) -> FetchMemory: ...
+
+    def check_idle(self, connection: Connection, now_ms: int) -> None: ...
+
+    def run_later(self, connection: Connection) -> None: ...
+
+
 class Connection:
-    """State only; `Processor` and the rooms around it change it."""
+    """The state of one connection; `Connections`, `Responder` and the routers of appends change it."""
 
     __slots__ = (
         "active_ms",
@@ -41,7 +140,7 @@ class Connection:
         "is_starting",
         "outgoing",
         "outgoing_bytes",
-        "processor",
+        "owner",
         "produce_answered_ms",
         "produce_requests",
         "queued_bytes",
@@ -58,11 +157,11 @@ class Connection:
         "written_bytes",
     )
 
-    def __init__(self, processor: Processor, context: RequestContext, now_ms: int) -> None:
-        self.processor = processor
+    def __init__(self, owner: ConnectionOwner, context: RequestContext, now_ms: int) -> None:
+        self.owner = owner
         self.connection_id = context.connection_id
         self.context = context
-        self.splitter = FrameSplitter(processor.config.socket_request_bytes_max)
+        self.splitter = FrameSplitter(owner.config.socket_request_bytes_max)
         self.queued_frames: deque[memoryview] = deque()
         """Whole frames that may not start yet."""
         self.queued_since_us: deque[int] = deque()
@@ -107,7 +206,7 @@ class Connection:
 
     def may_start(self, frame: memoryview) -> bool:
         """Whether this frame, the oldest that has not started, may start now."""
-        config = self.processor.config
+        config = self.owner.config
         if (
             self.waiting_appends
             or self.is_starting
@@ -122,7 +221,7 @@ class Connection:
             return False
         if self.run_api_key == ApiKey.FETCH:
             # A client that pipelines fetches must not take the last memory from those that wait for each answer.
-            return not self.processor.fetch_memory.is_scarce()
+            return not self.owner.fetch_memory.is_scarce()
         return self.run_api_key == ApiKey.PRODUCE
 
     @property
@@ -132,7 +231,7 @@ class Connection:
 
     def wants_pause(self) -> bool:
         """Whether more of its bytes would only pile up here."""
-        config = self.processor.config
+        config = self.owner.config
         return (
             self.waiting_appends > 0
             or self.is_starting
@@ -142,6 +241,16 @@ class Connection:
             or self.queued_bytes > config.connection_queued_bytes_max
         )
 
+    def hold_requests(self) -> None:
+        """Start no request until an append, or a conversion, has gone on: `one_waits_less`."""
+        self.waiting_appends += 1
+
+    def one_waits_less(self) -> None:
+        """With the last that waited its connection may go on."""
+        self.waiting_appends -= 1
+        if self.waiting_appends == 0:
+            self.owner.run_later(self)
+
     def expire(self, now_ms: int) -> None:
         """`connections.max.idle.ms` may have passed."""
-        self.processor.clients.check_idle(self, now_ms)
+        self.owner.check_idle(self, now_ms)

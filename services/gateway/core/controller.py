@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from barnabas.cluster.image import ClusterImage
 from services.gateway.core.effects import ControllerAnswer, ControllerCall, ControllerRequest
-from services.gateway.core.request_timing import Hop, RequestTiming
-
-if TYPE_CHECKING:
-    from services.gateway.core.processor import Processor
+from services.gateway.core.hops import Hop
+from services.gateway.core.request_timing import RequestTiming
 
 
 class Asker(Protocol):
@@ -24,8 +23,8 @@ class Asker(Protocol):
 class ControllerRoom:
     __slots__ = ("_askers", "_awaiting", "_calls", "_image", "_next_call_id")
 
-    def __init__(self, processor: Processor) -> None:
-        self._image = processor.image
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
         self._askers: dict[int, Asker] = {}
         self._awaiting: dict[Asker, int] = {}
         """The revision that each waits for."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from barnabas.wire.headers import RequestHeader
+from services.gateway.core.connection import Connection, Slot
+from services.gateway.core.controller import ControllerRoom
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
-from services.gateway.core.slots import Slot
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
+from services.gateway.core.handler import Handler, RequestEnvironment
 
 CALL_ELEMENTS_MAX: Final = 100
 """A new topic takes a controller some 100 µs, and its answer a gateway. One query with more elements goes alone."""
@@ -27,13 +26,25 @@ UNKNOWN_NAMES_MAX: Final = 100
 Query = TypeVar("Query")
 
 
+class ControllerHandler(Handler):
+    """Serves an API by asking the controller."""
+
+    def __init__(self, environment: RequestEnvironment, controller: ControllerRoom) -> None:
+        super().__init__(environment)
+        self.controller = controller
+
+
 class PendingControllerCalls(Slot, ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`)."""
 
     __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: ControllerHandler
+
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self._calls: deque[list[Query]] = deque()
         """Not asked yet."""
         self._elements = 0
@@ -61,16 +72,16 @@ class PendingControllerCalls(Slot, ABC, Generic[Query]):
         if not self._calls:
             self.complete()
             return
-        processor = self.connection.processor
-        self._deadline_ms = processor.now_ms + max(0, timeout_ms)
-        processor.deadlines.add(self, self._deadline_ms + processor.config.deadline_grace_ms)
+        handler = self.handler
+        self._deadline_ms = handler.clock.now_ms + max(0, timeout_ms)
+        handler.deadlines.add(self, self._deadline_ms + handler.config.deadline_grace_ms)
         self._ask_next()
 
     def _ask_next(self) -> None:
-        processor = self.connection.processor
+        handler = self.handler
         self._asked = self._calls.popleft()
-        request = self.request_of(self._asked, max(0, self._deadline_ms - processor.now_ms))
-        processor.controller.call(self, request)
+        request = self.request_of(self._asked, max(0, self._deadline_ms - handler.clock.now_ms))
+        handler.controller.call(self, request)
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         if answer is None:
@@ -80,7 +91,7 @@ class PendingControllerCalls(Slot, ABC, Generic[Query]):
         if self._calls:
             self._ask_next()
         else:
-            self.connection.processor.controller.await_revision(self, self._revision)
+            self.handler.controller.await_revision(self, self._revision)
 
     def revision_applied(self) -> None:
         self.complete()
@@ -91,7 +102,7 @@ class PendingControllerCalls(Slot, ABC, Generic[Query]):
 
     def cancel(self) -> None:
         self._calls.clear()
-        self.connection.processor.controller.forget(self)
+        self.handler.controller.forget(self)
 
     @abstractmethod
     def request_of(self, queries: Sequence[Query], timeout_ms: int) -> ControllerRequest:

@@ -14,16 +14,13 @@ wait, they go at once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
 from barnabas.wire.api_keys import ApiKey
-from services.gateway.core.request_timing import timed_of
-
-if TYPE_CHECKING:
-    from services.gateway.core.logstores import Logstores
-    from services.gateway.core.request_timing import RequestTiming
+from services.gateway.core.logstores import Logstores
+from services.gateway.core.request_timing import RequestTiming, timed_of
 
 HEARTBEAT_GATHER_MS: Final = 10
 CALL_GATHER_MS: Final = 3

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRequest, ReadRequest
 from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
+from barnabas.ports.compression import Codecs
 from barnabas.wire.primitives import Buffer
-
-if TYPE_CHECKING:
-    from services.gateway.core.conversions import Conversion
-    from services.gateway.core.request_timing import Trace
+from services.gateway.core.trace import Trace
 
 ControllerRequest: TypeAlias = ClusterRequest
 ControllerAnswer: TypeAlias = ClusterResponse
@@ -37,6 +35,18 @@ class LogstoreCall:
     node_id: int
     request: AdministrationRequest
     timeout_ms: int
+
+
+class Conversion(Protocol):
+    """Work for the host's worker; it goes to `Processor.converted` when it is done."""
+
+    fault: str
+    """A traceback of ours, for the log: the host sets it where `run` did not come to its end."""
+
+    def run(self, codecs: Codecs) -> None: ...
+
+    def ended(self, elapsed_ms: float) -> None:
+        """It has run, in `elapsed_ms`. Its connection may be gone."""
 
 
 class LogLevel(IntEnum):

@@ -8,7 +8,6 @@ kept. A session's fetch that changes nothing may find its wait parked already, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from barnabas.channel.assembly import ReadResult
 from barnabas.channel.messages import ReadPartitionResult
@@ -19,18 +18,19 @@ from barnabas.wire.message_set import MAGIC_0, MAGIC_1
 from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
+from services.gateway.core.connection import Connection, Slot
+from services.gateway.core.conversions import ConversionRoom, DownConversion
 from services.gateway.core.down_conversion import DownConverted
 from services.gateway.core.fetch_answer import make_response
-from services.gateway.core.fetch_sessions import FetchSession
+from services.gateway.core.fetch_sessions import FetchSession, FetchSessions
 from services.gateway.core.fetch_target import FetchKey, FetchTarget, find_topic
 from services.gateway.core.fetch_wait import FetchWait
-from services.gateway.core.logstores import Logstore
-from services.gateway.core.reads import PendingRead
-from services.gateway.core.request_timing import Hop
-from services.gateway.core.slots import Slot
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
+from services.gateway.core.handler import Handler, RequestEnvironment
+from services.gateway.core.hops import Hop
+from services.gateway.core.parking import ParkingRoom
+from services.gateway.core.read_lane import PendingRead, ReadLane
+from services.gateway.core.read_replicas import ReadReplicas
+from services.gateway.core.reads import ReadRouter
 
 _VERSION_WITH_MAGIC_1 = 2
 _VERSION_WITH_BATCHES = 4
@@ -40,7 +40,29 @@ _NAMES_LEADER = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEA
 """Errors that carry the current leader (KIP-951)."""
 
 
+class BaseFetchHandler(Handler):
+    """What a fetch under way needs of its handler."""
+
+    def __init__(
+        self,
+        environment: RequestEnvironment,
+        reads: ReadRouter,
+        read_replicas: ReadReplicas,
+        fetch_sessions: FetchSessions,
+        parking: ParkingRoom,
+        conversions: ConversionRoom,
+    ) -> None:
+        super().__init__(environment)
+        self.reads = reads
+        self.read_replicas = read_replicas
+        self.fetch_sessions = fetch_sessions
+        self.parking = parking
+        self.conversions = conversions
+
+
 class PendingFetch(Slot):
+    handler: BaseFetchHandler
+
     __slots__ = (
         "begins_session",
         "by_id",
@@ -63,8 +85,10 @@ class PendingFetch(Slot):
         "wait",
     )
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: BaseFetchHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.min_bytes = 0
         self.max_bytes = 0
         self.isolation_level = 0
@@ -107,7 +131,11 @@ class PendingFetch(Slot):
         session.fetch = self
         wait = session.wait
         if wait is not None:
-            if not is_changed and wait.may_serve(self) and all(self._may_read(topic) for topic in wait.topics):
+            if (
+                not is_changed
+                and wait.may_serve(self, self.handler.image.revision)
+                and all(self._may_read(topic) for topic in wait.topics)
+            ):
                 self._take_up(wait)
                 return
             wait.cancel()
@@ -119,26 +147,26 @@ class PendingFetch(Slot):
     # --- reading ---
 
     def _read(self) -> None:
-        processor = self.connection.processor
+        handler = self.handler
         steps = self._read_in_steps()
         if len(self.partitions) > SHORT_ELEMENTS_MAX:
             self.is_long = True
-            processor.deadlines.remove(self)
-            processor.requests.steps.begin(self, steps)
+            handler.deadlines.remove(self)
+            handler.responder.begin(self, steps)
         else:
             for _ in steps:
                 pass
 
     def _read_in_steps(self) -> Steps[None]:
-        processor = self.connection.processor
-        self.is_final = self.is_final or processor.now_ms >= self.deadline_ms
+        handler = self.handler
+        self.is_final = self.is_final or handler.clock.now_ms >= self.deadline_ms
         self.has_error = self.has_preferred = self.is_redirected = False
-        by_logstore = yield from self._group_by_logstore()
+        by_lane = yield from self._group_by_lane()
         self.reads = []
-        for (logstore, rack_id), targets in by_logstore.items():
-            if logstore.read_is_up:
+        for (lane, rack_id), targets in by_lane.items():
+            if lane.is_up:
                 bytes_max = self._bytes_max(targets)
-                self.reads.append(PendingRead(self, logstore, bytes_max, self.isolation_level, targets, rack_id))
+                self.reads.append(PendingRead(self, lane, bytes_max, self.isolation_level, targets, rack_id))
             else:
                 # It has gone since it was chosen.
                 for target in targets:
@@ -147,17 +175,17 @@ class PendingFetch(Slot):
         if not self.reads:
             self._settle()
             return
-        processor.deadlines.add(self, processor.now_ms + processor.config.read_wait_ms_max)
+        handler.deadlines.add(self, handler.clock.now_ms + handler.config.read_wait_ms_max)
         for read in self.reads:
-            processor.reads.submit(read)
+            handler.reads.submit(read)
 
-    def _group_by_logstore(self) -> Steps[dict[tuple[Logstore, str], list[FetchTarget]]]:
+    def _group_by_lane(self) -> Steps[dict[tuple[ReadLane, str], list[FetchTarget]]]:
         """What to ask of which logstore, and what it is told of the rack; notes those partitions that nobody can
         be asked for, or that are not this client's to read."""
-        processor = self.connection.processor
-        image, logstores = processor.image, processor.logstores
+        handler = self.handler
+        image, lanes = handler.image, handler.reads.lanes
         topics: dict[str | bytes, TopicMetadata | ErrorCode] = {}
-        by_logstore: dict[tuple[Logstore, str], list[FetchTarget]] = {}
+        by_lane: dict[tuple[ReadLane, str], list[FetchTarget]] = {}
         refused: list[FetchTarget] = []
         targets: list[FetchTarget] = []
         for (name, number), target in list(self.partitions.items()):
@@ -179,18 +207,18 @@ class PendingFetch(Slot):
             node_id, rack_id = metadata.leader, ""
             if self.rack_id:
                 context = self.connection.context
-                node_id, rack_id = processor.read_replicas.place_of(context, self.rack_id, topic.topic_id, metadata)
+                node_id, rack_id = handler.read_replicas.place_of(context, self.rack_id, topic.topic_id, metadata)
             target.leader_id = node_id
-            logstore = logstores.get(node_id)
-            if logstore is None or not logstore.read_is_up:
+            lane = lanes.get(node_id)
+            if lane is None or not lane.is_up:
                 self._fail(target, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             else:
-                by_logstore.setdefault((logstore, rack_id), []).append(target)
+                by_lane.setdefault((lane, rack_id), []).append(target)
         self.refused, self.targets = refused, targets
-        return by_logstore
+        return by_lane
 
     def _find_topic(self, target: FetchTarget) -> TopicMetadata | ErrorCode:
-        topic = find_topic(self.connection.processor.image, target, by_id=self.by_id)
+        topic = find_topic(self.handler.image, target, by_id=self.by_id)
         name = target.topic if isinstance(topic, ErrorCode) else topic.topic
         # An id that nobody knows belongs to no name that somebody might not read.
         return topic if not name or self._may_read(name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -222,17 +250,22 @@ class PendingFetch(Slot):
         if self.reads_unanswered == 0:
             self._settle()
 
+    def holds_back_answers(self) -> bool:
+        """Whether other answers of its connection wait for this request's, and hold memory meanwhile."""
+        connection = self.connection
+        return connection.slots[0] is self and len(connection.slots) > connection.unanswered
+
     def _look_for_replica(self, target: FetchTarget) -> None:
         """Any replica might have answered: whether another one had better be asked, by the client or by us."""
-        processor = self.connection.processor
-        replicas, preferred = processor.read_replicas, target.preferred_read_replica
+        handler = self.handler
+        replicas, preferred = handler.read_replicas, target.preferred_read_replica
         if not replicas.is_own_choice:
             self.has_preferred |= preferred is not None
         elif preferred is not None:
             replicas.prefer(self.rack_id, target.topic_id, target.partition, preferred)
             self.is_redirected = True
         elif target.error_code:
-            metadata = processor.image.partition(target.topic_id, target.partition)
+            metadata = handler.image.partition(target.topic_id, target.partition)
             if metadata is not None and metadata.leader != target.leader_id:
                 replicas.avoid(self.rack_id, target.topic_id, target.partition)
                 self.is_redirected = True
@@ -241,8 +274,7 @@ class PendingFetch(Slot):
         self.has_error = True
         target.records = b""
         if result.leader_epoch >= 0:
-            processor = self.connection.processor
-            processor.adopt_leader(target.topic_id, target.partition, result.leader_id, result.leader_epoch)
+            self.handler.cluster.adopt_leader(target.topic_id, target.partition, result.leader_id, result.leader_epoch)
         self._name_leader(target)
 
     def _fail(self, target: FetchTarget, error_code: ErrorCode) -> None:
@@ -253,7 +285,7 @@ class PendingFetch(Slot):
     def _name_leader(self, target: FetchTarget) -> None:
         """KIP-951: the leader to try next, as the image has it now."""
         if target.error_code in _NAMES_LEADER:
-            metadata = self.connection.processor.image.partition(target.topic_id, target.partition)
+            metadata = self.handler.image.partition(target.topic_id, target.partition)
             if metadata is not None:
                 target.current_leader = LeaderIdAndEpoch(metadata.leader, metadata.leader_epoch)
 
@@ -261,7 +293,7 @@ class PendingFetch(Slot):
 
     def _settle(self) -> None:
         """All reads are answered: respond, or wait for more."""
-        processor = self.connection.processor
+        handler = self.handler
         if self.timing is not None:
             self.timing.enter(Hop.GATEWAY)
         if self.is_redirected:
@@ -270,7 +302,7 @@ class PendingFetch(Slot):
             return
         byte_count = sum([len(target.records) for target in self.targets])
         is_answer = self.has_error or self.has_preferred or not self.targets
-        is_over = self.is_final or is_answer or processor.now_ms >= self.deadline_ms
+        is_over = self.is_final or is_answer or handler.clock.now_ms >= self.deadline_ms
         if is_over or byte_count >= self.min_bytes:
             self._respond(self.partitions.values())
         else:
@@ -278,32 +310,33 @@ class PendingFetch(Slot):
             self._park()
 
     def _park(self) -> None:
-        processor, deadline_ms = self.connection.processor, self.deadline_ms
+        handler, deadline_ms = self.handler, self.deadline_ms
         is_standing = self.min_bytes == 1 and (self.begins_session or self.session is not None)
-        until_ms = max(deadline_ms, processor.now_ms + processor.config.fetch_wait_ms_max)
-        wait = FetchWait(self, until_ms if is_standing else deadline_ms, is_standing=is_standing)
-        if not processor.parking.park_fetch(wait, self.min_bytes, wait.conditions(self.targets)):
+        until_ms = max(deadline_ms, handler.clock.now_ms + handler.config.fetch_wait_ms_max)
+        wait_until_ms = until_ms if is_standing else deadline_ms
+        wait = FetchWait(handler.parking, self, wait_until_ms, handler.image.revision, is_standing=is_standing)
+        if not handler.parking.park_fetch(wait, wait_until_ms, self.min_bytes, wait.conditions(self.targets)):
             if self.timing is not None:
                 self.timing.enter(Hop.PURGATORY)
-            processor.deadlines.add(self, min(deadline_ms, processor.now_ms + processor.config.state_poll_ms))
+            handler.deadlines.add(self, min(deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
             return
         self.wait = wait
         if self.session is not None:
             self.session.wait, wait.session = wait, self.session
         # A wait that stands is not ended by purgatory when this request's time is over.
-        processor.deadlines.add(self, deadline_ms if is_standing else deadline_ms + processor.config.deadline_grace_ms)
+        handler.deadlines.add(self, deadline_ms if is_standing else deadline_ms + handler.config.deadline_grace_ms)
 
     def _take_up(self, wait: FetchWait) -> None:
         """Nothing has moved since the session's last poll, and what would tell is parked."""
-        processor = self.connection.processor
+        handler = self.handler
         self.partitions, self.refused, self.wait, wait.fetch = {}, wait.refused, wait, self
         self.is_long = len(wait.refused) > SHORT_ELEMENTS_MAX
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)
-        if processor.now_ms >= self.deadline_ms:
+        if handler.clock.now_ms >= self.deadline_ms:
             self._respond(wait.refused)
         else:
-            processor.deadlines.add(self, self.deadline_ms)
+            handler.deadlines.add(self, self.deadline_ms)
 
     def wait_over(self, *, is_expired: bool) -> None:
         """Purgatory's word. When nothing came at all, the first answer is still the right one."""
@@ -330,7 +363,7 @@ class PendingFetch(Slot):
         if self.reads_unanswered:
             for read in self.reads:
                 if read.fetch is not None:
-                    self.connection.processor.reads.cancel(read)
+                    self.handler.reads.cancel(read)
                     for target in read.targets:
                         self._fail(target, ErrorCode.REQUEST_TIMED_OUT)
             self._respond(self.partitions.values())
@@ -352,7 +385,7 @@ class PendingFetch(Slot):
         self.cancel()
         error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
         response = FetchResponse(error_code=error, session_id=session.session_id)
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
     def _leave_session(self) -> None:
         """A wait that stands is the session's, where there is one; any other is of no more use."""
@@ -368,7 +401,7 @@ class PendingFetch(Slot):
     def _drop_reads(self) -> None:
         """Let go of what the reads brought and of what they hold."""
         for read in self.reads:
-            self.connection.processor.reads.cancel(read)
+            self.handler.reads.cancel(read)
         self.reads = []
         self.reads_unanswered = 0
         for target in self.targets:
@@ -388,7 +421,7 @@ class PendingFetch(Slot):
 
     def _respond(self, candidates: Iterable[FetchTarget]) -> None:
         """Answer with those of the candidates that the client has to be told of."""
-        processor = self.connection.processor
+        handler = self.handler
         if len(self.reads) > 1:
             self._spend_max_bytes()
         for read in self.reads:
@@ -398,13 +431,21 @@ class PendingFetch(Slot):
         version = self.header.api_version
         if version < _VERSION_WITH_BATCHES:
             magic = MAGIC_1 if version >= _VERSION_WITH_MAGIC_1 else MAGIC_0
-            if processor.conversions.convert_down(self, magic):
+            targets = [target for target in self.targets if len(target.records)]
+            if targets:
+                handler.deadlines.remove(self)
+                handler.conversions.convert_down(self, magic, targets)
                 return
         self._answer(candidates)
 
-    def converted(self, targets: Sequence[FetchTarget], outcomes: Sequence[DownConverted | ErrorCode]) -> None:
+    def down_converted(self, conversion: DownConversion) -> None:
         """What was read is in the client's format now, or can't be."""
-        for target, outcome in zip(targets, outcomes, strict=True):
+        if self.connection.is_closed:
+            return
+        if conversion.fault:
+            self.handler.responder.close_faulty(self, conversion.fault)
+            return
+        for target, outcome in zip(conversion.targets, conversion.outcomes, strict=True):
             if isinstance(outcome, DownConverted):
                 target.records = outcome.records
             else:
@@ -414,18 +455,18 @@ class PendingFetch(Slot):
     def _answer(self, candidates: Iterable[FetchTarget]) -> None:
         steps = self._answer_in_steps(candidates)
         if self.is_long:
-            processor = self.connection.processor
-            processor.deadlines.remove(self)
-            processor.requests.steps.begin(self, steps)
+            handler = self.handler
+            handler.deadlines.remove(self)
+            handler.responder.begin(self, steps)
         else:
             for _ in steps:
                 pass
 
     def _answer_in_steps(self, candidates: Iterable[FetchTarget]) -> Steps[None]:
-        processor, session = self.connection.processor, self.session
+        handler, session = self.handler, self.session
         if self.begins_session:
-            sessions = processor.fetch_sessions
-            session = sessions.create(self.partitions, by_id=self.by_id, now_ms=processor.now_ms)
+            sessions = handler.fetch_sessions
+            session = sessions.create(self.partitions, by_id=self.by_id, now_ms=handler.clock.now_ms)
             if session is not None and self.wait is not None:
                 session.wait, self.wait.session = self.wait, session
             self.session = session
@@ -433,7 +474,7 @@ class PendingFetch(Slot):
         told = [target for target in candidates if target.has_news()] if is_incremental else list(candidates)
         if session is not None or self.wait is not None:
             self._leave_session()
-        response = yield from make_response(processor, self.connection.context, told, self.isolation_level)
+        response = yield from make_response(handler.cluster, self.connection.context, told, self.isolation_level)
         if session is not None:
             response.session_id = session.session_id
             for target in told:
@@ -442,6 +483,6 @@ class PendingFetch(Slot):
                     session.served(target)
                 yield 1
         has_failed = self.has_error or len(self.refused) > 0
-        processor.requests.respond(self, response, may_have_failed=has_failed)
+        handler.responder.respond(self, response, may_have_failed=has_failed)
         for target in told:
             target.records = b""

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from barnabas.wire.messages.fetch import FetchableTopicResponse, FetchResponse, NodeEndpoint
 from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import RequestContext
+from services.gateway.core.cluster_view import ClusterView
 from services.gateway.core.fetch_target import FetchTarget
-
-if TYPE_CHECKING:
-    from services.gateway.core.processor import Processor
 
 READ_COMMITTED = 1
 
 
 def make_response(
-    processor: Processor, context: RequestContext, told: Sequence[FetchTarget], isolation_level: int
+    cluster: ClusterView, context: RequestContext, told: Sequence[FetchTarget], isolation_level: int
 ) -> Steps[FetchResponse]:
     """These partitions by topic, with the endpoints of the leaders that their errors name (KIP-951)."""
     reads_committed = isolation_level == READ_COMMITTED
@@ -34,7 +31,7 @@ def make_response(
         yield 1
     response = FetchResponse(responses=list(by_topic.values()))
     for leader_id in leaders:
-        address = processor.address_of(leader_id, context)
+        address = cluster.address_of(leader_id, context)
         if address is not None:
             response.node_endpoints.append(NodeEndpoint(address.node_id, address.host, address.port, address.rack))
     return response

@@ -11,16 +11,13 @@ as Kafka's `FetchSessionCache` does it: the session that has not been used for l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchTopic, ForgottenTopic
 from barnabas.wire.primitives import Steps
 from services.gateway.core.fetch_target import FetchKey, FetchTarget
-
-if TYPE_CHECKING:
-    from services.gateway.core.fetch import PendingFetch
-    from services.gateway.core.fetch_wait import FetchWait
+from services.gateway.core.fetch_wait import FetchWait
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -28,6 +25,13 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 """Of a request that is a full fetch, and ends its session."""
 _EPOCH_MAX: Final = 0x7FFF_FFFF
+
+
+class SessionFetch(Protocol):
+    """The request of a session that is being answered."""
+
+    def supersede(self) -> None:
+        """The session's next request has come."""
 
 
 class FetchSession:
@@ -54,7 +58,7 @@ class FetchSession:
         self.created_ms = self.last_used_ms = now_ms
         self.cached_size = 0
         """Partitions that the cache has counted; 0 once the session is not there any more."""
-        self.fetch: PendingFetch | None = None
+        self.fetch: SessionFetch | None = None
         """The request that is being answered; a session has one at a time."""
         self.wait: FetchWait | None = None
         """What is parked for it, for this request or for the next."""

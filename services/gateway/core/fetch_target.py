@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from barnabas.channel.messages import ReadPartition, ReadPartitionResult
+from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER, TopicMetadata
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchPartition, LeaderIdAndEpoch, PartitionData
 from barnabas.wire.primitives import Buffer
-
-if TYPE_CHECKING:
-    from barnabas.cluster.image import ClusterImage
 
 UNKNOWN_OFFSET: Final = -1
 

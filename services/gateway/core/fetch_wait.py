@@ -12,16 +12,46 @@ A wait stands only where any byte ends it (`min_bytes` 1), as long as the image 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from barnabas.channel.messages import Completion, FetchCondition, Outcome
 from services.gateway.core.fetch_target import FetchTarget
+from services.gateway.core.parking import ParkingRoom, Pod
+from services.gateway.core.request_timing import RequestTiming
 
-if TYPE_CHECKING:
-    from services.gateway.core.fetch import PendingFetch
-    from services.gateway.core.fetch_sessions import FetchSession
-    from services.gateway.core.parking import ParkingRoom, Pod
-    from services.gateway.core.request_timing import RequestTiming
+
+class WaitingFetch(Protocol):
+    """The Fetch request that waits."""
+
+    wait: FetchWait | None
+
+    @property
+    def deadline_ms(self) -> int: ...
+
+    @property
+    def isolation_level(self) -> int: ...
+
+    @property
+    def min_bytes(self) -> int: ...
+
+    @property
+    def refused(self) -> Sequence[FetchTarget]: ...
+
+    @property
+    def targets(self) -> Sequence[FetchTarget]: ...
+
+    @property
+    def timing(self) -> RequestTiming | None: ...
+
+    def wait_over(self, *, is_expired: bool) -> None: ...
+
+    def wait_lost(self) -> None: ...
+
+
+class WaitingSession(Protocol):
+    """The fetch session that keeps a wait between two of its requests."""
+
+    wait: FetchWait | None
 
 
 class FetchWait:
@@ -41,20 +71,21 @@ class FetchWait:
         "until_ms",
     )
 
-    def __init__(self, fetch: PendingFetch, until_ms: int, *, is_standing: bool) -> None:
-        processor = fetch.connection.processor
-        self._parking: ParkingRoom = processor.parking
-        self.fetch: PendingFetch | None = fetch
+    def __init__(
+        self, parking: ParkingRoom, fetch: WaitingFetch, until_ms: int, image_revision: int, *, is_standing: bool
+    ) -> None:
+        self._parking = parking
+        self.fetch: WaitingFetch | None = fetch
         """The request that waits; None between two polls of a session."""
         self.until_ms = until_ms
         self.is_standing = is_standing
         """Whether it may outlive the request."""
-        self.image_revision = processor.image.revision
+        self.image_revision = image_revision
         self.isolation_level = fetch.isolation_level
         self.refused = fetch.refused
         """Partitions that are not waited for: each answer names them, with their error."""
         self.topics = list(dict.fromkeys(target.topic for target in fetch.targets))
-        self.session: FetchSession | None = None
+        self.session: WaitingSession | None = None
         self.pod: Pod | None = None
         self.entry_id = 0
 
@@ -63,14 +94,14 @@ class FetchWait:
         """Of the request that waits."""
         return None if self.fetch is None else self.fetch.timing
 
-    def may_serve(self, fetch: PendingFetch) -> bool:
+    def may_serve(self, fetch: WaitingFetch, image_revision: int) -> bool:
         """Whether this is what a poll that changes nothing would park."""
         return (
             self.is_standing
             and fetch.min_bytes == 1
             and fetch.isolation_level == self.isolation_level
             and fetch.deadline_ms <= self.until_ms
-            and fetch.connection.processor.image.revision == self.image_revision
+            and image_revision == self.image_revision
         )
 
     def conditions(self, targets: Sequence[FetchTarget]) -> list[FetchCondition]:
@@ -104,7 +135,7 @@ class FetchWait:
         self._parking.cancel(self)
         self._ended()
 
-    def _ended(self) -> PendingFetch | None:
+    def _ended(self) -> WaitingFetch | None:
         """It is no session's and no request's wait from now on; the request that had it."""
         self.pod = None
         if self.session is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupWait
 from barnabas.channel.packing_primitives import MalformedMessage
@@ -18,13 +18,10 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
 from barnabas.wire.primitives import Buffer, MalformedFrame
-from services.gateway.core.coordination import PendingAsk
-from services.gateway.core.group_routing import Coordinator
-from services.gateway.core.slots import Slot
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
-
+from services.gateway.core.connection import Connection, Slot
+from services.gateway.core.coordination import CoordinationRoom, PendingAsk
+from services.gateway.core.group_routing import Coordinator, GroupRouting
+from services.gateway.core.handler import Handler, RequestEnvironment
 
 GROUP_CALL_ELEMENTS_MAX: Final = 500
 """In one call, some 10 µs each in the coordinator's turn. Larger requests are put in several calls, or are refused."""
@@ -32,11 +29,15 @@ GROUP_CALL_BYTES_MAX: Final = 8 << 20
 """Of one call. A coordinator writes what it is told as one batch, of which topics allow 1 MiB by default."""
 
 
-class WithBody(NamedTuple):
-    """A request that is handed on as it came, and the bytes that it was read from: whole, since they were decoded."""
+class GroupHandler(Handler):
+    """Serves an API by asking coordinators of groups."""
 
-    request: Request
-    body: memoryview
+    def __init__(
+        self, environment: RequestEnvironment, coordination: CoordinationRoom, group_routing: GroupRouting
+    ) -> None:
+        super().__init__(environment)
+        self.coordination = coordination
+        self.group_routing = group_routing
 
 
 def group_call(slot: Slot, partition: int, version: int, body: Buffer) -> GroupCall:
@@ -51,26 +52,28 @@ class PendingGroupCall(Slot, ABC):
 
     __slots__ = ("_ask", "_coordinator")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: GroupHandler
+
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self._ask: PendingAsk | None = None
         """Not answered."""
         self._coordinator: Coordinator | None = None
 
     def call(self, group_id: str, version: int, body: Buffer) -> None:
         """Put this body, of that version, to the coordinator of the group."""
-        processor = self.connection.processor
+        handler = self.handler
         if len(body) > GROUP_CALL_BYTES_MAX:
             self.refuse(ErrorCode.INVALID_REQUEST)
             return
-        self._coordinator = coordinator = processor.group_routing.coordinator_of(group_id)
+        self._coordinator = coordinator = handler.group_routing.coordinator_of(group_id)
         if coordinator is not None:
             message = group_call(self, coordinator.partition, version, body)
-            self._ask = processor.coordination.submit(self, coordinator.node_id, message)
+            self._ask = handler.coordination.submit(self, coordinator.node_id, message)
         if self._ask is None:
             self.refuse(ErrorCode.NOT_COORDINATOR)
         else:
-            processor.deadlines.add(self, processor.now_ms + processor.config.group_call_ms_max)
+            handler.deadlines.add(self, handler.clock.now_ms + handler.config.group_call_ms_max)
 
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
         if answer.body:
@@ -87,7 +90,7 @@ class PendingGroupCall(Slot, ABC):
 
         Where it is no such body and that is seen, MalformedMessage is raised, and the call stays unanswered.
         """
-        self.connection.processor.requests.hand_over(self, body)
+        self.handler.responder.hand_over(self, body)
 
     def has_to_wait(self, wait: GroupWait) -> None:
         """Only joins and syncs wait."""
@@ -106,12 +109,12 @@ class PendingGroupCall(Slot, ABC):
 
     def cancel(self) -> None:
         if self._ask is not None:
-            self.connection.processor.coordination.forget(self._ask)
+            self.handler.coordination.forget(self._ask)
             self._ask = None
 
     def refuse(self, error: int) -> None:
         """Nothing comes of the call."""
-        self.connection.processor.requests.respond(self, self.refusal(error))
+        self.handler.responder.respond(self, self.refusal(error))
 
     @abstractmethod
     def refusal(self, error: int) -> Response:
@@ -123,8 +126,8 @@ class PendingGroupParts(PendingGroupCall, ABC):
 
     __slots__ = ("_group_id", "_is_split", "asked", "parts")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self._group_id = ""
         self.asked: Request | None = None
         """The part that is not answered yet, or the request, where it goes as it came."""

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from barnabas.channel.messages import GroupAnswer
 from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
+from services.gateway.core.connection import Connection, Slot
 from services.gateway.core.coordination import PendingAsk
-from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, decode_answer, group_call, lost_error
-from services.gateway.core.slots import Slot
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
+from services.gateway.core.group_call import (
+    GROUP_CALL_ELEMENTS_MAX,
+    GroupHandler,
+    decode_answer,
+    group_call,
+    lost_error,
+)
 
 Query = TypeVar("Query")
 
@@ -42,8 +45,10 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
 
     __slots__ = ("_asked", "_calls", "_elements_asked", "_open", "call_version")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: GroupHandler
+
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.call_version = header.api_version
         """Of the calls; another one than the client's where that is translated."""
         self._calls: deque[_Call[Query]] = deque()
@@ -57,7 +62,7 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
 
     def add(self, group_id: str, query: Query, elements: int = 1) -> None:
         """Have this asked of the group's coordinator, by `ask`."""
-        coordinator = self.connection.processor.group_routing.coordinator_of(group_id)
+        coordinator = self.handler.group_routing.coordinator_of(group_id)
         if coordinator is None:
             self.fail([query], ErrorCode.NOT_COORDINATOR)
         else:
@@ -79,21 +84,21 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
 
     def _ask_next(self) -> None:
         """As many calls as have the elements of one; respond when all are answered."""
-        processor = self.connection.processor
+        handler = self.handler
         while self._calls and (
             not self._asked or self._elements_asked + self._calls[0].elements <= GROUP_CALL_ELEMENTS_MAX
         ):
             call = self._calls.popleft()
             body = encode_body(self.request_of(call.queries), self.call_version)
             message = group_call(self, call.partition, self.call_version, body)
-            ask = processor.coordination.submit(self, call.node_id, message)
+            ask = handler.coordination.submit(self, call.node_id, message)
             if ask is None:
                 self.fail(call.queries, ErrorCode.NOT_COORDINATOR)
             else:
                 self._asked[ask] = call
                 self._elements_asked += call.elements
         if self._asked:
-            processor.deadlines.add(self, processor.now_ms + processor.config.group_call_ms_max)
+            handler.deadlines.add(self, handler.clock.now_ms + handler.config.group_call_ms_max)
         else:
             self.complete()
 
@@ -125,7 +130,7 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
 
     def cancel(self) -> None:
         for ask in self._asked:
-            self.connection.processor.coordination.forget(ask)
+            self.handler.coordination.forget(ask)
         self._asked.clear()
         self._calls.clear()
 

@@ -6,17 +6,17 @@ there is no coordinator, and clients ask again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
+from services.gateway.core.clock import Clock
+from services.gateway.core.config import GatewayConfig
+from services.gateway.core.controller import ControllerRoom
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.request_timing import Untimed
 from services.gateway.core.topic_names import OFFSETS_TOPIC
-
-if TYPE_CHECKING:
-    from services.gateway.core.processor import Processor
 
 CREATION_PAUSE_MS: Final = 1_000
 """Between two attempts to have the topic made: clients that look for a coordinator ask ten times a second."""
@@ -43,31 +43,32 @@ def find_coordinator(image: ClusterImage, group_id: str) -> Coordinator | None:
 
 
 class GroupRouting(Untimed):
-    __slots__ = ("_next_creation_ms", "_processor")
+    __slots__ = ("_clock", "_config", "_controller", "_image", "_next_creation_ms")
 
-    def __init__(self, processor: Processor) -> None:
-        self._processor = processor
+    def __init__(self, config: GatewayConfig, clock: Clock, image: ClusterImage, controller: ControllerRoom) -> None:
+        self._config = config
+        self._clock = clock
+        self._image = image
+        self._controller = controller
         self._next_creation_ms = 0
 
     def coordinator_of(self, group_id: str) -> Coordinator | None:
         """As `find_coordinator`; and a topic that is not there is asked for."""
-        processor = self._processor
-        if OFFSETS_TOPIC not in processor.image.topics_by_name:
+        if OFFSETS_TOPIC not in self._image.topics_by_name:
             self._create()
-        return find_coordinator(processor.image, group_id)
+        return find_coordinator(self._image, group_id)
 
     def _create(self) -> None:
         """Its partitions, replicas and configs are the controller's to choose (`offsets.topic.*`)."""
-        processor = self._processor
-        if processor.now_ms < self._next_creation_ms or not processor.image.brokers:
+        if self._clock.now_ms < self._next_creation_ms or not self._image.brokers:
             return
-        wait_ms = processor.config.topic_creation_wait_ms_max
-        self._next_creation_ms = processor.now_ms + wait_ms
-        processor.controller.call(self, CreateTopicsRequest([NewTopic(OFFSETS_TOPIC, -1, -1)], wait_ms))
+        wait_ms = self._config.topic_creation_wait_ms_max
+        self._next_creation_ms = self._clock.now_ms + wait_ms
+        self._controller.call(self, CreateTopicsRequest([NewTopic(OFFSETS_TOPIC, -1, -1)], wait_ms))
 
     def controller_answered(self, answer: ControllerAnswer | None) -> None:
         """Made, made by another, or not to be made now: the image tells, and the next request asks again."""
-        self._next_creation_ms = self._processor.now_ms + CREATION_PAUSE_MS
+        self._next_creation_ms = self._clock.now_ms + CREATION_PAUSE_MS
 
     def revision_applied(self) -> None:
         raise AssertionError("the maker of the offsets topic waits for no revision")

@@ -8,18 +8,32 @@ any sign that it is no longer the coordinator, ends the wait with NOT_COORDINATO
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from barnabas.channel.messages import Completion, GroupCollect, GroupWait, Outcome, ParkGroup
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.coordination import PendingAsk
-from services.gateway.core.group_call import PendingGroupCall
-from services.gateway.core.request_timing import Hop
+from services.gateway.core.connection import Connection
+from services.gateway.core.coordination import CoordinationRoom, PendingAsk
+from services.gateway.core.group_call import GroupHandler, PendingGroupCall
+from services.gateway.core.group_routing import GroupRouting
+from services.gateway.core.handler import RequestEnvironment
+from services.gateway.core.hops import Hop
+from services.gateway.core.parking import ParkingRoom, Pod
 
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
-    from services.gateway.core.parking import Pod
+
+class MemberHandler(GroupHandler):
+    """Serves an API whose answer may have to wait for the other members of the group."""
+
+    def __init__(
+        self,
+        environment: RequestEnvironment,
+        coordination: CoordinationRoom,
+        group_routing: GroupRouting,
+        parking: ParkingRoom,
+    ) -> None:
+        super().__init__(environment, coordination, group_routing)
+        self.parking = parking
 
 
 class PendingMember(PendingGroupCall):
@@ -27,8 +41,10 @@ class PendingMember(PendingGroupCall):
 
     __slots__ = ("_give_up_ms", "_parked_until_ms", "_wait", "entry_id", "pod")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: MemberHandler
+
+    def __init__(self, handler: MemberHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self._wait: GroupWait | None = None
         """What the coordinator said last; None until it has."""
         self._give_up_ms = -1
@@ -41,22 +57,22 @@ class PendingMember(PendingGroupCall):
         is_collected = self._wait is not None
         self._wait = wait
         self._give_up_ms = -1
-        processor = self.connection.processor
+        handler = self.handler
         # Members may be many and their metadata large, and nothing of it is held here any more.
-        processor.requests.forget_frame(self)
+        handler.responder.forget_frame(self)
         if self._park(wait):
-            processor.deadlines.add(self, self._parked_until_ms + processor.config.deadline_grace_ms)
+            handler.deadlines.add(self, self._parked_until_ms + handler.config.deadline_grace_ms)
         elif is_collected:
             self._pause()
         else:
             self._collect()
 
     def _park(self, wait: GroupWait) -> bool:
-        coordinator, processor = self._coordinator, self.connection.processor
+        coordinator, handler = self._coordinator, self.handler
         assert coordinator is not None
-        config = processor.config
+        config = handler.config
         wait_ms = max(config.group_poll_ms, min(wait.wait_ms_max, config.group_wait_ms_max))
-        self._parked_until_ms = processor.now_ms + wait_ms
+        self._parked_until_ms = handler.clock.now_ms + wait_ms
         park = ParkGroup(
             0,
             wait_ms,
@@ -67,7 +83,7 @@ class PendingMember(PendingGroupCall):
             wait.group_id,
             wait.step,
         )
-        return processor.parking.park_group(self, park)
+        return handler.parking.park_group(self, park)
 
     def completed(self, completion: Completion) -> None:
         """Purgatory's word."""
@@ -77,7 +93,7 @@ class PendingMember(PendingGroupCall):
                 self._collect()
             case Outcome.EXPIRED:
                 # A pod that is full has no patience at all.
-                if self.connection.processor.now_ms < self._parked_until_ms:
+                if self.handler.clock.now_ms < self._parked_until_ms:
                     self._pause()
                 else:
                     self._collect()
@@ -90,10 +106,10 @@ class PendingMember(PendingGroupCall):
         self._collect()
 
     def _collect(self) -> None:
-        coordinator, wait, processor = self._coordinator, self._wait, self.connection.processor
+        coordinator, wait, handler = self._coordinator, self._wait, self.handler
         assert coordinator is not None
         assert wait is not None
-        led = processor.image.partition(coordinator.topic_id, coordinator.partition)
+        led = handler.image.partition(coordinator.topic_id, coordinator.partition)
         if led is None or led.leader_epoch > wait.coordinator_epoch:
             self.refuse(ErrorCode.NOT_COORDINATOR)
             return
@@ -107,27 +123,27 @@ class PendingMember(PendingGroupCall):
             wait.member_id,
             wait.generation_id,
         )
-        self._ask = processor.coordination.submit(self, coordinator.node_id, collect)
+        self._ask = handler.coordination.submit(self, coordinator.node_id, collect)
         if self._ask is None:
             self._is_out_of_reach()
         else:
-            processor.deadlines.add(self, processor.now_ms + processor.config.group_call_ms_max)
+            handler.deadlines.add(self, handler.clock.now_ms + handler.config.group_call_ms_max)
 
     def _is_out_of_reach(self) -> None:
-        processor = self.connection.processor
+        handler = self.handler
         if self._give_up_ms < 0:
-            self._give_up_ms = processor.now_ms + processor.config.group_call_ms_max
-        if processor.now_ms >= self._give_up_ms:
+            self._give_up_ms = handler.clock.now_ms + handler.config.group_call_ms_max
+        if handler.clock.now_ms >= self._give_up_ms:
             self.refuse(ErrorCode.NOT_COORDINATOR)
         else:
             self._pause()
 
     def _pause(self) -> None:
         """Before the next question."""
-        processor = self.connection.processor
+        handler = self.handler
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)
-        processor.deadlines.add(self, processor.now_ms + processor.config.group_poll_ms)
+        handler.deadlines.add(self, handler.clock.now_ms + handler.config.group_poll_ms)
 
     def group_lost(self, ask: PendingAsk) -> None:
         if self._wait is None:
@@ -148,4 +164,4 @@ class PendingMember(PendingGroupCall):
 
     def cancel(self) -> None:
         super().cancel()
-        self.connection.processor.parking.cancel(self)
+        self.handler.parking.cancel(self)

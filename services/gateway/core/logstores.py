@@ -12,20 +12,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from barnabas.channel.assembly import ReadAssembler
 from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import ExchangeRequest, ReadRequest
 from barnabas.channel.timing import Times
 from barnabas.metrics.histogram import Histogram
-from services.gateway.core.request_timing import timed_of
-
-if TYPE_CHECKING:
-    from services.gateway.core.partition_appends import PartitionAppends, PendingAppend
-    from services.gateway.core.queries import PendingQuery
-    from services.gateway.core.reads import PendingRead
-    from services.gateway.core.request_timing import RequestTiming
+from services.gateway.core.partition_appends import PartitionAppends, PendingAppend
+from services.gateway.core.pending_query import PendingQuery
+from services.gateway.core.read_lane import ReadLane
+from services.gateway.core.request_timing import RequestTiming, timed_of
 
 GATHER_IN_FLIGHT_MIN: Final = 16
 """With less in flight a logstore may soon have nothing to do."""
@@ -39,23 +35,17 @@ class Logstore:
     __slots__ = (
         "answer_times",
         "appends_in_flight",
-        "assembler",
         "exchange",
         "exchange_credit",
         "exchange_is_up",
         "gather_until_ms",
         "gathered_bytes",
         "leaving_exchange",
-        "leaving_read",
         "node_id",
         "queries_in_flight",
-        "read",
-        "read_credit",
-        "read_is_up",
-        "reads_in_flight",
+        "reads",
         "waiting_orders",
         "waiting_queries",
-        "waiting_reads",
     )
 
     def __init__(self, node_id: int) -> None:
@@ -63,14 +53,13 @@ class Logstore:
         self.exchange_is_up = False
         self.exchange_credit = CreditAccount()
         self.exchange: ExchangeRequest | None = None
-        """The next message, made when there is something to put into it; likewise `read`."""
+        """The next message, made when there is something to put into it."""
         self.gathered_bytes = 0
         """Records in `exchange`."""
         self.gather_until_ms = -1
         """When `exchange` goes at the latest; -1 while it is not held back."""
         self.leaving_exchange: list[RequestTiming] = []
-        """Timed requests in `exchange`, once for each part; likewise the next, in `read`."""
-        self.leaving_read: list[RequestTiming] = []
+        """Timed requests in `exchange`, once for each part."""
         self.answer_times = Histogram()
         """Of timed requests on the exchange."""
         self.appends_in_flight: dict[int, PendingAppend] = {}
@@ -78,12 +67,7 @@ class Logstore:
         self.waiting_orders: deque[PartitionAppends] = deque()
         """Those with appends that lack credit here, each once."""
         self.waiting_queries: deque[PendingQuery] = deque()
-        self.read_is_up = False
-        self.read_credit = CreditAccount()
-        self.read: ReadRequest | None = None
-        self.reads_in_flight: dict[int, PendingRead] = {}
-        self.assembler = ReadAssembler()
-        self.waiting_reads: deque[PendingRead] = deque()
+        self.reads = ReadLane(node_id)
 
     def gathers(self, exchange: ExchangeRequest, now_ms: int) -> bool:
         """Whether `exchange` had better wait for more appends."""
@@ -121,12 +105,14 @@ class Logstore:
 class Logstores:
     """All of them by node id, the turn's messages, and the numbering of requests."""
 
-    __slots__ = ("_by_node_id", "_exchanging", "_next_request_id", "_reading")
+    __slots__ = ("_by_node_id", "_exchanging", "_next_request_id", "_reading", "read_lanes")
 
     def __init__(self) -> None:
         self._by_node_id: dict[int, Logstore] = {}
+        self.read_lanes: dict[int, ReadLane] = {}
+        """Those of all logstores, by node id."""
         self._exchanging: list[Logstore] = []
-        self._reading: list[Logstore] = []
+        self._reading: list[ReadLane] = []
         self._next_request_id = 1
 
     def get(self, node_id: int) -> Logstore | None:
@@ -136,6 +122,7 @@ class Logstores:
         logstore = self._by_node_id.get(node_id)
         if logstore is None:
             logstore = self._by_node_id[node_id] = Logstore(node_id)
+            self.read_lanes[node_id] = logstore.reads
         return logstore
 
     def take_request_id(self) -> int:
@@ -155,12 +142,12 @@ class Logstores:
                 self._exchanging.append(logstore)
         return exchange
 
-    def read_of(self, logstore: Logstore) -> ReadRequest:
-        read = logstore.read
-        if read is None:
-            read = logstore.read = ReadRequest()
-            self._reading.append(logstore)
-        return read
+    def read_of(self, lane: ReadLane) -> ReadRequest:
+        message = lane.message
+        if message is None:
+            message = lane.message = ReadRequest()
+            self._reading.append(lane)
+        return message
 
     def take_exchanges(self, now_ms: int) -> list[tuple[int, ExchangeRequest]]:
         taken = []
@@ -187,12 +174,12 @@ class Logstores:
 
     def take_reads(self) -> list[tuple[int, ReadRequest]]:
         taken = []
-        for logstore in self._reading:
-            if logstore.read is not None:
-                taken.append((logstore.node_id, logstore.read))
-                if logstore.leaving_read:
-                    _sent(logstore.leaving_read)
-                logstore.read = None
+        for lane in self._reading:
+            if lane.message is not None:
+                taken.append((lane.node_id, lane.message))
+                if lane.leaving:
+                    _sent(lane.leaving)
+                lane.message = None
         self._reading.clear()
         return taken
 

@@ -26,9 +26,9 @@ class LogstoresMeter:
             yield Sample(LOGSTORE_ANSWER_MS, (node,), logstore.answer_times)
             yield Sample(LOGSTORE_UNANSWERED, (node, "append"), len(logstore.appends_in_flight))
             yield Sample(LOGSTORE_UNANSWERED, (node, "query"), len(logstore.queries_in_flight))
-            yield Sample(LOGSTORE_UNANSWERED, (node, "read"), len(logstore.reads_in_flight))
+            yield Sample(LOGSTORE_UNANSWERED, (node, "read"), len(logstore.reads.in_flight))
             yield Sample(LOGSTORE_WAITING, (node, "append"), len(logstore.waiting_orders))
-            yield Sample(LOGSTORE_WAITING, (node, "read"), len(logstore.waiting_reads))
-            for kind, credit in (("append", logstore.exchange_credit), ("read", logstore.read_credit)):
+            yield Sample(LOGSTORE_WAITING, (node, "read"), len(logstore.reads.waiting))
+            for kind, credit in (("append", logstore.exchange_credit), ("read", logstore.reads.credit)):
                 yield Sample(LOGSTORE_CREDIT, (node, kind, "requests"), credit.requests)
                 yield Sample(LOGSTORE_CREDIT, (node, kind, "bytes"), credit.bytes)

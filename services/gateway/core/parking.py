@@ -7,22 +7,41 @@ takes the entry out of its pod first.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol
 
-from barnabas.channel.messages import FetchCondition, ParkFetch, ParkGroup, ParkProduce, ParkRequest, ParkResponse
-from services.gateway.core.request_timing import Hop, timed_of
-
-if TYPE_CHECKING:
-    from services.gateway.core.fetch_wait import FetchWait
-    from services.gateway.core.group_wait import PendingMember
-    from services.gateway.core.partition_appends import PendingAppend
-    from services.gateway.core.processor import Processor
-    from services.gateway.core.produce import PendingProduce
-
-    Parked: TypeAlias = PendingProduce | FetchWait | PendingMember
+from barnabas.channel.messages import (
+    Completion,
+    FetchCondition,
+    ParkFetch,
+    ParkGroup,
+    ParkProduce,
+    ParkRequest,
+    ParkResponse,
+    ProduceCondition,
+)
+from services.gateway.core.clock import Clock
+from services.gateway.core.hops import Hop
+from services.gateway.core.request_timing import RequestTiming, timed_of
 
 _WAIT_MS_MAX = 0xFFFF_FFFF
 """What a uint32 holds; Kafka's waits are int32 and smaller."""
+
+
+class Parked(Protocol):
+    """What waits in purgatory: one entry at a time."""
+
+    pod: Pod | None
+    """That holds it. Set and cleared here, but for `completed`, which clears it."""
+    entry_id: int
+
+    @property
+    def timing(self) -> RequestTiming | None: ...
+
+    def completed(self, completion: Completion) -> None:
+        """Purgatory's word."""
+
+    def pod_lost(self) -> None:
+        """Its pod is gone, and no longer watches."""
 
 
 class Pod:
@@ -36,37 +55,37 @@ class Pod:
 
 
 class ParkingRoom:
-    __slots__ = ("_next_entry_id", "_parking", "_pods", "_processor")
+    __slots__ = ("_clock", "_next_entry_id", "_parking", "_pods")
 
-    def __init__(self, processor: Processor) -> None:
-        self._processor = processor
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._pods: list[Pod] = []
         """Those that are up, by pod id."""
         self._parking: list[Pod] = []
         """Those with a message in this turn."""
         self._next_entry_id = 1
 
-    def park_produce(self, produce: PendingProduce, parked: list[PendingAppend]) -> bool:
-        """False when no pod is up."""
-        pod = self._choose(parked[0].leader_id)
-        if pod is None:
-            return False
-        wait_ms = min(produce.deadline_ms - self._processor.now_ms, _WAIT_MS_MAX)
-        entry_id = self._enter(pod, produce)
-        self._request_of(pod).produces.append(ParkProduce(entry_id, wait_ms, produce.conditions(parked)))
-        return True
-
-    def park_fetch(self, wait: FetchWait, min_bytes: int, conditions: list[FetchCondition]) -> bool:
+    def park_produce(self, produce: Parked, until_ms: int, conditions: list[ProduceCondition]) -> bool:
         """False when no pod is up."""
         pod = self._choose(conditions[0].leader_id)
         if pod is None:
             return False
-        wait_ms = min(wait.until_ms - self._processor.now_ms, _WAIT_MS_MAX)
+        wait_ms = min(until_ms - self._clock.now_ms, _WAIT_MS_MAX)
+        entry_id = self._enter(pod, produce)
+        self._request_of(pod).produces.append(ParkProduce(entry_id, wait_ms, conditions))
+        return True
+
+    def park_fetch(self, wait: Parked, until_ms: int, min_bytes: int, conditions: list[FetchCondition]) -> bool:
+        """False when no pod is up."""
+        pod = self._choose(conditions[0].leader_id)
+        if pod is None:
+            return False
+        wait_ms = min(until_ms - self._clock.now_ms, _WAIT_MS_MAX)
         entry_id = self._enter(pod, wait)
         self._request_of(pod).fetches.append(ParkFetch(entry_id, wait_ms, min_bytes, conditions))
         return True
 
-    def park_group(self, member: PendingMember, park: ParkGroup) -> bool:
+    def park_group(self, member: Parked, park: ParkGroup) -> bool:
         """False when no pod is up. The entry id is given here."""
         pod = self._choose(park.leader_id)
         if pod is None:

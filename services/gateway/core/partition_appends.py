@@ -29,18 +29,16 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from barnabas.channel.messages import Append
+from barnabas.channel.messages import Append, AppendResult
 from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import PartitionProduceResponse
 from barnabas.wire.primitives import Buffer
-from services.gateway.core.logstores import Logstore
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
-    from services.gateway.core.produce import PendingProduce
+from services.gateway.core.authorization import RequestContext
+from services.gateway.core.clock import Clock
+from services.gateway.core.request_timing import RequestTiming
 
 PartitionKey: TypeAlias = tuple[bytes, int]
 """Topic id and partition."""
@@ -72,6 +70,62 @@ _NO_PRODUCER_ID: Final = -1
 _SEQUENCES: Final = 2**31
 
 
+class AppendOwner(Protocol):
+    """The request that an append is of."""
+
+    @property
+    def acks(self) -> int: ...
+
+    @property
+    def position(self) -> int:
+        """Among the produce requests of its connection, from 1."""
+
+    @property
+    def timing(self) -> RequestTiming | None: ...
+
+    def append_answered(self, append: PendingAppend, result: AppendResult) -> None:
+        """A leader's result, or an error of the router in its place."""
+
+
+class AppendingConnection(Protocol):
+    """The connection that appends come from."""
+
+    append_orders: dict[PartitionKey, PartitionAppends]
+    fences: deque[tuple[Fence, PartitionAppends]]
+
+    @property
+    def context(self) -> RequestContext: ...
+
+    @property
+    def produce_answered_ms(self) -> int:
+        """When its last produce request was answered."""
+
+    @property
+    def produce_answers(self) -> int:
+        """How many of its produce requests have been answered."""
+
+    def hold_requests(self) -> None:
+        """Start no further request until as many calls of `one_waits_less` have followed."""
+
+    def one_waits_less(self) -> None: ...
+
+
+class AppendScheduler(Protocol):
+    """What sends the appends of all connections: the router."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def give_up_routing(self, order: PartitionAppends) -> None:
+        """The stream of its leader did not come back in time."""
+
+
+class AppendLane(Protocol):
+    """The appends' way to one logstore."""
+
+    waiting_orders: deque[PartitionAppends]
+
+
 class PendingAppend(Append):
     """One partition of a Produce: the message to the logstore, and where its result belongs."""
 
@@ -89,14 +143,14 @@ class PendingAppend(Append):
     )
 
     def __init__(
-        self, produce: PendingProduce, key: PartitionKey, records: Buffer, response: PartitionProduceResponse
+        self, produce: AppendOwner, key: PartitionKey, records: Buffer, response: PartitionProduceResponse
     ) -> None:
         self.request_id = UNSENT
         self.topic_id, self.partition = self.key = key
         self.leader_epoch = -1
         self.acks = produce.acks
         self.records = records
-        self.produce: PendingProduce | None = produce
+        self.produce: AppendOwner | None = produce
         """None once the request was answered without it."""
         self.response = response
         self.order: PartitionAppends | None = None
@@ -138,7 +192,7 @@ class Fence:
         self.until_ms = -1
         """Set when the answer of the request that failed was seen to have left."""
 
-    def holds(self, sequence: _Sequence, position: int, connection: Connection) -> bool:
+    def holds(self, sequence: _Sequence, position: int, connection: AppendingConnection, now_ms: int) -> bool:
         """Whether the request at `position` was sent without knowledge of the failure, and brings a later batch."""
         if 0 <= self.end_position <= position:
             return False
@@ -150,12 +204,12 @@ class Fence:
             return True
         if self.until_ms < 0:
             self.until_ms = connection.produce_answered_ms + HELD_BACK_MS
-        if connection.processor.now_ms >= self.until_ms:
+        if now_ms >= self.until_ms:
             self.end_position = position
             return False
         return position - self.position < IN_FLIGHT_MAX
 
-    def is_over(self, connection: Connection) -> bool:
+    def is_over(self, connection: AppendingConnection) -> bool:
         """Whether every request that it could hold back has been answered."""
         return self.position + IN_FLIGHT_MAX - 1 <= connection.produce_answers
 
@@ -173,11 +227,13 @@ class PartitionAppends:
         "leader_id",
         "line",
         "logstore",
+        "scheduler",
         "undecided",
         "waiting",
     )
 
-    def __init__(self, connection: Connection, key: PartitionKey) -> None:
+    def __init__(self, scheduler: AppendScheduler, connection: AppendingConnection, key: PartitionKey) -> None:
+        self.scheduler = scheduler
         self.connection = connection
         self.key = key
         self.undecided = 0
@@ -187,9 +243,9 @@ class PartitionAppends:
         self.first_is_undecided = False
         """Whether the first batch of a producer is among them."""
         self.waiting: deque[PendingAppend] | None = None
-        self.logstore: Logstore | None = None
+        self.logstore: AppendLane | None = None
         """The one for whose credit the first of `waiting` waits."""
-        self.line: Logstore | None = None
+        self.line: AppendLane | None = None
         """The one in whose `waiting_orders` this is."""
         self.fences: dict[int, list[Fence]] | None = None
         """By producer id, in the order in which they were raised."""
@@ -197,7 +253,7 @@ class PartitionAppends:
         """Set while the leader's stream is down."""
 
     def expire(self, now_ms: int) -> None:
-        self.connection.processor.appends.give_up_routing(self)
+        self.scheduler.give_up_routing(self)
 
     def is_idle(self) -> bool:
         return not (self.undecided or self.waiting or self.fences)
@@ -253,10 +309,11 @@ class PartitionAppends:
         if sequence is None:
             return False
         fences = self.fences.get(sequence.producer_id, ())
+        now_ms = self.scheduler.clock.now_ms
         is_held_back = False
         for fence in fences:
             # Each has to see the sequence: it may end by it.
-            is_held_back |= fence.holds(sequence, position, self.connection)
+            is_held_back |= fence.holds(sequence, position, self.connection, now_ms)
         return is_held_back
 
     def _forget_fences(self) -> None:

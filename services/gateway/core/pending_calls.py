@@ -9,17 +9,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.cluster.image import ClusterImage
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
+from services.gateway.core.administration import AdministrationRoom
+from services.gateway.core.connection import Connection, Slot
 from services.gateway.core.effects import LogstoreCall
-from services.gateway.core.slots import Slot
+from services.gateway.core.handler import Handler, RequestEnvironment
 
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
+
+class LogstoreHandler(Handler):
+    """Serves an API by asking logstores."""
+
+    def __init__(self, environment: RequestEnvironment, administration: AdministrationRoom) -> None:
+        super().__init__(environment)
+        self.administration = administration
 
 
 class HasErrorCode(Protocol):
@@ -48,13 +55,17 @@ class PendingCalls(Slot, ABC, Generic[Query, Result]):
 
     __slots__ = ("_calls", "_questions", "_until_ms")
 
+    handler: LogstoreHandler
+
     UNREACHED: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     LOST: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     CALL_QUERIES_MAX: ClassVar[int] = 500
     """Each takes a loop some 10 µs to read and some to answer."""
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self._questions: dict[int, deque[list[Question[Query, Result]]]] = {}
         """By node id, a list for each call; the first is that under way, if there is one."""
         self._calls: dict[int, LogstoreCall] = {}
@@ -70,22 +81,22 @@ class PendingCalls(Slot, ABC, Generic[Query, Result]):
 
     def ask(self, timeout_ms: int) -> None:
         """Put the questions, and wait for `timeout_ms` at most."""
-        processor = self.connection.processor
-        self._until_ms = processor.now_ms + timeout_ms
+        handler = self.handler
+        self._until_ms = handler.clock.now_ms + timeout_ms
         for node_id in self._questions:
             self._ask_next(node_id)
         if self._calls:
-            processor.deadlines.add(self, self._until_ms)
+            handler.deadlines.add(self, self._until_ms)
         else:
             self.complete()
 
     def _ask_next(self, node_id: int) -> None:
         """The next call to this logstore, if there is one; a call that ends makes room for the next."""
-        processor, calls = self.connection.processor, self._questions[node_id]
+        handler, calls = self.handler, self._questions[node_id]
         while calls:
             request = self.request_of([question.query for question in calls[0]])
-            timeout_ms = max(0, self._until_ms - processor.now_ms)
-            call = processor.administration.call(self, node_id, request, timeout_ms)
+            timeout_ms = max(0, self._until_ms - handler.clock.now_ms)
+            call = handler.administration.call(self, node_id, request, timeout_ms)
             if call is not None:
                 self._calls[node_id] = call
                 return
@@ -111,7 +122,7 @@ class PendingCalls(Slot, ABC, Generic[Query, Result]):
 
     def cancel(self) -> None:
         for call in self._calls.values():
-            self.connection.processor.administration.forget(call)
+            self.handler.administration.forget(call)
         self._calls.clear()
         self._questions.clear()
 

@@ -19,27 +19,48 @@ known at the new leader, while librdkafka takes it for not written, and may send
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import AppendResult, Completion, Outcome, ProduceCondition, StateAnswer
 from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.produce import BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
+from services.gateway.core.appends import AppendRouter
+from services.gateway.core.connection import Connection, ResponseKind, Slot
+from services.gateway.core.conversions import ConversionRoom, UpConversion
+from services.gateway.core.handler import Handler, RequestEnvironment
+from services.gateway.core.hops import Hop
+from services.gateway.core.parking import ParkingRoom, Pod
 from services.gateway.core.partition_appends import LOSSES, UNSENT, PendingAppend
-from services.gateway.core.queries import PendingStateQuery
-from services.gateway.core.request_timing import Hop
-from services.gateway.core.slots import ResponseKind, Slot
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
-    from services.gateway.core.parking import Pod
+from services.gateway.core.pending_query import PendingStateQuery
+from services.gateway.core.queries import QueryRouter
+from services.gateway.core.up_conversion import Refusal, UpConverted, needs_up_conversion
 
 ACKS_ALL = -1
 ACKS_NONE = 0
 
 
+class BaseProduceHandler(Handler):
+    """What a produce under way needs of its handler."""
+
+    def __init__(
+        self,
+        environment: RequestEnvironment,
+        appends: AppendRouter,
+        queries: QueryRouter,
+        parking: ParkingRoom,
+        conversions: ConversionRoom,
+    ) -> None:
+        super().__init__(environment)
+        self.appends = appends
+        self.queries = queries
+        self.parking = parking
+        self.conversions = conversions
+
+
 class PendingProduce(Slot):
+    handler: BaseProduceHandler
+
     __slots__ = (
         "acks",
         "appends",
@@ -54,8 +75,10 @@ class PendingProduce(Slot):
         "unanswered",
     )
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: BaseProduceHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         connection.produce_requests += 1
         self.position = connection.produce_requests
         """Among the produce requests of its connection, from 1."""
@@ -73,16 +96,43 @@ class PendingProduce(Slot):
         self.pod: Pod | None = None
         self.entry_id = 0
 
+    def convert(self, appends: Sequence[PendingAppend]) -> None:
+        """Submit the appends when those among them that are message sets are batches."""
+        to_convert = [append for append in appends if needs_up_conversion(append.records)]
+        if not to_convert:
+            self.submit(appends)
+            return
+        self.connection.hold_requests()
+        self.handler.conversions.convert_up(self, appends, to_convert)
+
+    def up_converted(self, conversion: UpConversion) -> None:
+        """Submit what are batches now, and refuse the rest."""
+        self.connection.one_waits_less()
+        if self.connection.is_closed:
+            return
+        if conversion.fault:
+            self.handler.responder.close_faulty(self, conversion.fault)
+            return
+        refused = set()
+        for append, outcome in zip(conversion.to_convert, conversion.outcomes, strict=True):
+            match outcome:
+                case UpConverted():
+                    append.records = outcome.records
+                case Refusal():
+                    refused.add(append)
+                    self.refuse(append, outcome.error, outcome.message)
+        self.submit([append for append in conversion.appends if append not in refused])
+
     def submit(self, appends: Sequence[PendingAppend]) -> None:
         """Send the appends; the response, already complete but for them, goes out when all is known."""
-        processor = self.connection.processor
+        handler = self.handler
         self.appends = appends
         self.unanswered = len(appends)
         if not appends:
             self._respond()
             return
-        processor.deadlines.add(self, max(self.deadline_ms, processor.now_ms + processor.config.append_wait_ms_min))
-        router = processor.appends
+        handler.deadlines.add(self, max(self.deadline_ms, handler.clock.now_ms + handler.config.append_wait_ms_min))
+        router = handler.appends
         for append in appends:
             router.submit(append, self.connection)
 
@@ -104,7 +154,7 @@ class PendingProduce(Slot):
                 append.required_offset = result.required_offset
         else:
             if result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and result.leader_epoch >= 0:
-                self.connection.processor.adopt_leader(
+                self.handler.cluster.adopt_leader(
                     append.topic_id, append.partition, result.leader_id, result.leader_epoch
                 )
             error_code = result.error_code
@@ -145,13 +195,13 @@ class PendingProduce(Slot):
 
     def _name_leader(self, append: PendingAppend) -> None:
         """KIP-951: the leader to try next, as the image has it now, and where it lives."""
-        processor = self.connection.processor
-        metadata = processor.image.partition(append.topic_id, append.partition)
+        handler = self.handler
+        metadata = handler.image.partition(append.topic_id, append.partition)
         if metadata is None:
             return
         append.response.current_leader = LeaderIdAndEpoch(metadata.leader, metadata.leader_epoch)
         endpoints = self.response.node_endpoints
-        address = processor.address_of(metadata.leader, self.connection.context)
+        address = handler.cluster.address_of(metadata.leader, self.connection.context)
         if address is not None and all(endpoint.node_id != metadata.leader for endpoint in endpoints):
             endpoints.append(NodeEndpoint(metadata.leader, address.host, address.port, address.rack))
 
@@ -160,7 +210,7 @@ class PendingProduce(Slot):
     def _unpark(self, append: PendingAppend) -> None:
         """It is committed, or has failed."""
         append.is_parked = False
-        self.connection.processor.appends.decided(append)
+        self.handler.appends.decided(append)
 
     def _parked(self) -> list[PendingAppend]:
         return [append for append in self.appends if append.is_parked]
@@ -174,14 +224,14 @@ class PendingProduce(Slot):
         if not parked:
             self._respond()
             return
-        processor = self.connection.processor
-        if processor.now_ms >= self.deadline_ms:
+        handler = self.handler
+        if handler.clock.now_ms >= self.deadline_ms:
             self._time_out()
             return
-        if processor.parking.park_produce(self, parked):
-            config = processor.config
+        if handler.parking.park_produce(self, self.deadline_ms, self.conditions(parked)):
+            config = handler.config
             final_ms = self.deadline_ms + config.deadline_grace_ms
-            processor.deadlines.add(self, min(final_ms, processor.now_ms + config.commit_doubt_ms))
+            handler.deadlines.add(self, min(final_ms, handler.clock.now_ms + config.commit_doubt_ms))
         else:
             self._wait_without_pod()
 
@@ -219,34 +269,34 @@ class PendingProduce(Slot):
         self._ask_leaders()
 
     def _ask_leaders(self) -> None:
-        processor = self.connection.processor
+        handler = self.handler
         parked = self._parked()
         self.unanswered = len(parked)
         self.is_leader_missing = False
         for append in parked:
             append.is_leader_lost = False
-            metadata = processor.image.partition(append.topic_id, append.partition)
+            metadata = handler.image.partition(append.topic_id, append.partition)
             if metadata is None:
                 self._fail(append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 self.unanswered -= 1
                 continue
             leader_id = metadata.leader if metadata.leader_epoch > append.leader_epoch else append.leader_id
             query = PendingStateQuery(self, append, leader_id)
-            if leader_id == NO_LEADER or not processor.queries.submit(query, leader_id):
+            if leader_id == NO_LEADER or not handler.queries.submit(query, leader_id):
                 self._miss_leader(append, is_lost=leader_id != append.leader_id)
                 self.unanswered -= 1
         if self.unanswered == 0:
             self._settle_without_pod()
         else:
-            processor.deadlines.add(self, self.deadline_ms)
+            handler.deadlines.add(self, self.deadline_ms)
 
     def _miss_leader(self, append: PendingAppend, *, is_lost: bool) -> None:
         """Look for a leader again. `is_lost`: the one that appended leads no more, and the next is not there yet."""
         self.is_leader_missing = True
         append.is_leader_lost = is_lost
         if is_lost and self.leader_wait_until_ms < 0:
-            processor = self.connection.processor
-            self.leader_wait_until_ms = processor.now_ms + processor.config.route_wait_ms_max
+            handler = self.handler
+            self.leader_wait_until_ms = handler.clock.now_ms + handler.config.route_wait_ms_max
 
     def state_answered(self, query: PendingStateQuery, answer: StateAnswer | None) -> None:
         """A leader's state, or None where it could not be asked after all."""
@@ -309,10 +359,10 @@ class PendingProduce(Slot):
 
     def _wait_without_pod(self) -> None:
         """For the next look at the leaders."""
-        processor = self.connection.processor
+        handler = self.handler
         if self.timing is not None:
             self.timing.enter(Hop.PURGATORY)
-        processor.deadlines.add(self, min(self.deadline_ms, processor.now_ms + processor.config.state_poll_ms))
+        handler.deadlines.add(self, min(self.deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
 
     # --- the end ---
 
@@ -321,7 +371,7 @@ class PendingProduce(Slot):
             self._time_out()
             return
         # No pod holds it, or one that may be cut off the leader.
-        self.connection.processor.parking.cancel(self)
+        self.handler.parking.cancel(self)
         if 0 <= self.leader_wait_until_ms <= now_ms:
             self._give_up_lost_leaders()
         self._ask_leaders()
@@ -335,7 +385,7 @@ class PendingProduce(Slot):
 
     def _time_out(self) -> None:
         """What was sent may have been written, what was parked is written and perhaps not committed."""
-        self.connection.processor.parking.cancel(self)
+        self.handler.parking.cancel(self)
         self._let_go()
         for append in self.appends:
             if append.produce is not None or append.is_parked:
@@ -344,27 +394,27 @@ class PendingProduce(Slot):
         self._respond()
 
     def cancel(self) -> None:
-        self.connection.processor.parking.cancel(self)
+        self.handler.parking.cancel(self)
         self._let_go()
         for append in self.appends:
             append.produce = None
 
     def _let_go(self) -> None:
         """Withdraw what was not sent."""
-        router = self.connection.processor.appends
+        router = self.handler.appends
         for append in self.appends:
             if append.produce is not None and append.request_id == UNSENT:
                 router.withdraw(append)
 
     def _respond(self) -> None:
-        processor = self.connection.processor
+        handler = self.handler
         # The answer may stand in line, and its frame counts no longer: let go of the records.
         self.appends = ()
-        self.connection.produce_answered_ms = processor.now_ms
+        self.connection.produce_answered_ms = handler.clock.now_ms
         if self.acks != ACKS_NONE:
-            processor.requests.respond(self, self.response, may_have_failed=self.has_failed)
+            handler.responder.respond(self, self.response, may_have_failed=self.has_failed)
         elif self.has_failed:
-            processor.metrics.response_failed(self.header.api_key, self.response)
-            processor.requests.answered(self, ResponseKind.CLOSE)
+            handler.responder.count_errors(self, self.response)
+            handler.responder.answered(self, ResponseKind.CLOSE)
         else:
-            processor.requests.answered(self, ResponseKind.NO_OP)
+            handler.responder.answered(self, ResponseKind.NO_OP)

@@ -8,40 +8,56 @@ leaves a gap.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from barnabas.cluster.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from services.gateway.core.controller import ControllerRoom
 from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.request_timing import Hop, Untimed
-
-if TYPE_CHECKING:
-    from services.gateway.core.handlers.api_22_init_producer_id import PendingInitProducerId
-    from services.gateway.core.processor import Processor
+from services.gateway.core.hops import Hop
+from services.gateway.core.request_timing import RequestTiming, Untimed
 
 _PREFETCH_PARTS = 10
 """The next block is asked for when less than this part of the present one is left."""
 
 
-class ProducerIds(Untimed):
-    __slots__ = ("_block_end", "_block_length", "_is_asking", "_next_id", "_prefetched", "_processor", "_waiting")
+class ProducerIdAsker(Protocol):
+    @property
+    def timing(self) -> RequestTiming | None:
+        """Where the request is timed that asks."""
 
-    def __init__(self, processor: Processor) -> None:
-        self._processor = processor
+    def producer_id_taken(self, producer_id: int | None) -> None: ...
+
+
+class ProducerIds(Untimed):
+    __slots__ = (
+        "_block_end",
+        "_block_length",
+        "_controller",
+        "_gateway_id",
+        "_is_asking",
+        "_next_id",
+        "_prefetched",
+        "_waiting",
+    )
+
+    def __init__(self, gateway_id: str, controller: ControllerRoom) -> None:
+        self._gateway_id = gateway_id
+        self._controller = controller
         self._next_id = 0
         self._block_end = 0
         self._block_length = 0
         self._prefetched: AllocateProducerIdsResponse | None = None
         self._is_asking = False
-        self._waiting: deque[PendingInitProducerId] = deque()
+        self._waiting: deque[ProducerIdAsker] = deque()
 
-    def take(self, asker: PendingInitProducerId) -> None:
+    def take(self, asker: ProducerIdAsker) -> None:
         """Call `asker.producer_id_taken` with an id, now or when there is a block, or with None when there is none."""
         self._waiting.append(asker)
         self._serve()
         if asker.timing is not None and asker in self._waiting:
             asker.timing.enter(Hop.CONTROLLER)
 
-    def forget(self, asker: PendingInitProducerId) -> None:
+    def forget(self, asker: ProducerIdAsker) -> None:
         if asker in self._waiting:
             self._waiting.remove(asker)
 
@@ -56,7 +72,7 @@ class ProducerIds(Untimed):
         is_low = left * _PREFETCH_PARTS < self._block_length or left == 0
         if is_low and self._prefetched is None and not self._is_asking:
             self._is_asking = True
-            self._processor.controller.call(self, AllocateProducerIdsRequest(self._processor.config.gateway_id))
+            self._controller.call(self, AllocateProducerIdsRequest(self._gateway_id))
 
     def _open_prefetched(self) -> bool:
         block = self._prefetched

@@ -6,65 +6,16 @@ lost with its stream is simply not answered, and its asker decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
-
-from barnabas.channel.messages import OffsetAnswer, OffsetQuery, StateAnswer, StateQuery
-from barnabas.wire.messages.list_offsets import ListOffsetsPartitionResponse
-from services.gateway.core.logstores import Logstore
-
-if TYPE_CHECKING:
-    from services.gateway.core.handlers.api_02_list_offsets import PendingListOffsets
-    from services.gateway.core.partition_appends import PendingAppend
-    from services.gateway.core.processor import Processor
-    from services.gateway.core.produce import PendingProduce
-
-
-class PendingOffsetQuery(OffsetQuery):
-    __slots__ = ("asker", "response")
-
-    def __init__(
-        self,
-        asker: PendingListOffsets,
-        topic_id: bytes,
-        partition: int,
-        current_leader_epoch: int,
-        isolation_level: int,
-        timestamp: int,
-        response: ListOffsetsPartitionResponse,
-    ) -> None:
-        super().__init__(0, topic_id, partition, current_leader_epoch, isolation_level, timestamp)
-        self.asker = asker
-        self.response = response
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
-
-    def lost(self) -> None:
-        self.asker.offset_answered(self, None)
-
-
-class PendingStateQuery(StateQuery):
-    __slots__ = ("append", "asker", "node_id")
-
-    def __init__(self, asker: PendingProduce, append: PendingAppend, node_id: int) -> None:
-        super().__init__(0, append.topic_id, append.partition, append.record_epoch, append.required_offset)
-        self.asker = asker
-        self.append = append
-        self.node_id = node_id
-        """The logstore that is asked."""
-
-    def lost(self) -> None:
-        self.asker.state_answered(self, None)
-
-
-PendingQuery: TypeAlias = PendingOffsetQuery | PendingStateQuery
+from barnabas.channel.messages import OffsetAnswer, StateAnswer
+from services.gateway.core.logstores import Logstore, Logstores
+from services.gateway.core.pending_query import PendingOffsetQuery, PendingQuery, PendingStateQuery
 
 
 class QueryRouter:
     __slots__ = ("_logstores",)
 
-    def __init__(self, processor: Processor) -> None:
-        self._logstores = processor.logstores
+    def __init__(self, logstores: Logstores) -> None:
+        self._logstores = logstores
 
     def submit(self, query: PendingQuery, node_id: int) -> bool:
         """Ask that logstore, now or when there is credit; False when there is no stream to it."""

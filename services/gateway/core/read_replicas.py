@@ -9,14 +9,14 @@ leader answers instead, whatever it would rather.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from barnabas.cluster.image import ClusterImage
+from barnabas.cluster.messages import PartitionMetadata
+from services.gateway.core.authorization import RequestContext
+from services.gateway.core.clock import Clock
 from services.gateway.core.config import AddressPolicy
-
-if TYPE_CHECKING:
-    from barnabas.cluster.messages import PartitionMetadata
-    from services.gateway.core.authorization import RequestContext
-    from services.gateway.core.processor import Processor
+from services.gateway.core.logstores import Logstores
 
 PREFERRED_MS: Final = 5 * 60 * 1000
 AVOIDED_MS: Final = 1_000
@@ -36,17 +36,20 @@ class ReadPlace(NamedTuple):
 class ReadReplicas:
     """One processor's. Entries are of racks that leaders know, so there are no more than partitions times racks."""
 
-    __slots__ = ("_processor", "_replicas")
+    __slots__ = ("_clock", "_image", "_logstores", "_policy", "_replicas")
 
-    def __init__(self, processor: Processor) -> None:
-        self._processor = processor
+    def __init__(self, policy: AddressPolicy, clock: Clock, image: ClusterImage, logstores: Logstores) -> None:
+        self._policy = policy
+        self._clock = clock
+        self._image = image
+        self._logstores = logstores
         self._replicas: dict[_Key, tuple[int, int]] = {}
         """(node id or _LEADER, until when)."""
 
     @property
     def is_own_choice(self) -> bool:
         """Clients are not told; the processor goes where they would be sent."""
-        return self._processor.config.address_policy is AddressPolicy.SHARED
+        return self._policy is AddressPolicy.SHARED
 
     def place_of(
         self, context: RequestContext, rack_id: str, topic_id: bytes, partition: PartitionMetadata
@@ -54,27 +57,27 @@ class ReadReplicas:
         """Where to read this partition for a client in that rack."""
         if self.is_own_choice:
             node_id, until_ms = self._replicas.get((rack_id, topic_id, partition.partition), (None, 0))
-            if node_id is None or self._processor.now_ms >= until_ms:
+            if node_id is None or self._clock.now_ms >= until_ms:
                 return ReadPlace(partition.leader, rack_id)
         else:
             node_id = context.node_id
             if node_id == partition.leader or node_id not in partition.replicas:
                 return ReadPlace(partition.leader, rack_id)
-        logstore = self._processor.logstores.get(node_id)
-        is_there = logstore is not None and logstore.read_is_up and node_id in partition.replicas
+        logstore = self._logstores.get(node_id)
+        is_there = logstore is not None and logstore.reads.is_up and node_id in partition.replicas
         return ReadPlace(node_id, rack_id) if is_there else ReadPlace(partition.leader, "")
 
     def prefer(self, rack_id: str, topic_id: bytes, partition: int, node_id: int) -> None:
         """The leader has named a replica for this rack."""
-        self._replicas[rack_id, topic_id, partition] = (node_id, self._processor.now_ms + PREFERRED_MS)
+        self._replicas[rack_id, topic_id, partition] = (node_id, self._clock.now_ms + PREFERRED_MS)
 
     def avoid(self, rack_id: str, topic_id: bytes, partition: int) -> None:
         """That replica does not give what is asked for."""
-        self._replicas[rack_id, topic_id, partition] = (_LEADER, self._processor.now_ms + AVOIDED_MS)
+        self._replicas[rack_id, topic_id, partition] = (_LEADER, self._clock.now_ms + AVOIDED_MS)
 
     def image_changed(self) -> None:
         """Forget what has come to its end, and partitions that are gone."""
-        image, now_ms = self._processor.image, self._processor.now_ms
+        image, now_ms = self._image, self._clock.now_ms
         self._replicas = {
             key: place
             for key, place in self._replicas.items()

@@ -9,58 +9,23 @@ itself.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
-from barnabas.channel.messages import Read, ReadPiece
+from barnabas.channel.messages import ReadPiece
 from barnabas.channel.timing import Times
-from services.gateway.core.logstores import Logstore
-from services.gateway.core.memory import READ_BYTES_MIN
+from services.gateway.core.fetch_memory import READ_BYTES_MIN, FetchMemory
+from services.gateway.core.logstores import Logstores
+from services.gateway.core.read_lane import PendingRead, ReadLane
 from services.gateway.core.request_timing import timed_of
-
-if TYPE_CHECKING:
-    from services.gateway.core.fetch import PendingFetch
-    from services.gateway.core.fetch_target import FetchTarget
-    from services.gateway.core.processor import Processor
-
-
-class PendingRead(Read):
-    """What one Fetch wants of one logstore."""
-
-    __slots__ = ("fetch", "line", "logstore", "reserved_bytes", "targets")
-
-    def __init__(
-        self,
-        fetch: PendingFetch,
-        logstore: Logstore,
-        bytes_max: int,
-        isolation_level: int,
-        targets: list[FetchTarget],
-        rack_id: str,
-    ) -> None:
-        self.request_id = 0
-        self.bytes_max = bytes_max
-        self.isolation_level = isolation_level
-        self.partitions = list(targets)
-        self.rack_id = rack_id
-        self.targets = targets
-        self.fetch: PendingFetch | None = fetch
-        """None once nobody waits for it."""
-        self.logstore = logstore
-        self.line: deque[PendingRead] | None = None
-        """Where it waits, for memory or for credit."""
-        self.reserved_bytes = 0
-        """Held in `FetchMemory` for the reply; of the reply itself once it is here."""
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
 
 
 class ReadRouter:
-    __slots__ = ("_logstores", "_memory", "_overdraft", "_waiting")
+    __slots__ = ("_logstores", "_memory", "_overdraft", "_waiting", "lanes")
 
-    def __init__(self, processor: Processor) -> None:
-        self._logstores = processor.logstores
-        self._memory = processor.fetch_memory
+    def __init__(self, logstores: Logstores, memory: FetchMemory) -> None:
+        self._logstores = logstores
+        self._memory = memory
+        self.lanes = logstores.read_lanes
+        """By node id."""
         self._waiting: deque[PendingRead] = deque()
         """For memory."""
         self._overdraft: PendingRead | None = None
@@ -92,25 +57,25 @@ class ReadRouter:
         return True
 
     def _send_or_wait(self, read: PendingRead) -> None:
-        logstore = read.logstore
-        if logstore.waiting_reads or not logstore.read_credit.try_spend(1, 0):
-            self._stand_in(logstore.waiting_reads, read)
+        lane = read.lane
+        if lane.waiting or not lane.credit.try_spend(1, 0):
+            self._stand_in(lane.waiting, read)
         else:
             self._send(read)
 
     def _send(self, read: PendingRead) -> None:
         read.line = None
         read.request_id = self._logstores.take_request_id()
-        read.logstore.reads_in_flight[read.request_id] = read
-        message = self._logstores.read_of(read.logstore)
+        read.lane.in_flight[read.request_id] = read
+        message = self._logstores.read_of(read.lane)
         message.reads.append(read)
         if read.fetch is not None and read.fetch.timing is not None:
             message.timed.append(timed_of(read.request_id, read.fetch.timing))
-            read.logstore.leaving_read.append(read.fetch.timing)
+            read.lane.leaving.append(read.fetch.timing)
 
-    def took(self, logstore: Logstore, times: Times) -> None:
+    def took(self, lane: ReadLane, times: Times) -> None:
         """The first piece of an answer is here, with how long the logstore had the read."""
-        read = logstore.reads_in_flight.get(times.request_id)
+        read = lane.in_flight.get(times.request_id)
         if read is not None and read.fetch is not None and read.fetch.timing is not None:
             read.fetch.timing.took(times.queue_us, times.work_us)
 
@@ -121,10 +86,10 @@ class ReadRouter:
         if read.line is not None:
             read.line.remove(read)
             read.line = None
-        logstore = read.logstore
-        if logstore.reads_in_flight.pop(read.request_id, None) is not None:
-            logstore.assembler.forget(read.request_id)
-            self._logstores.read_of(logstore).cancels.append(read.request_id)
+        lane = read.lane
+        if lane.in_flight.pop(read.request_id, None) is not None:
+            lane.assembler.forget(read.request_id)
+            self._logstores.read_of(lane).cancels.append(read.request_id)
 
     def release(self, read: PendingRead) -> None:
         """Give back what is reserved for it."""
@@ -144,8 +109,7 @@ class ReadRouter:
         """Let one read go that answers of its own connection wait for: what they hold is free once it is answered."""
         for read in self._waiting:
             assert read.fetch is not None, "a read that nobody waits for is not in line"
-            connection = read.fetch.connection
-            if connection.slots[0] is read.fetch and len(connection.slots) > connection.unanswered:
+            if read.fetch.holds_back_answers():
                 self._waiting.remove(read)
                 self._overdraft = read
                 read.bytes_max = min(read.bytes_max, READ_BYTES_MIN)
@@ -154,19 +118,19 @@ class ReadRouter:
                 self._send_or_wait(read)
                 return
 
-    def credit_granted(self, logstore: Logstore) -> None:
-        waiting = logstore.waiting_reads
-        while waiting and logstore.read_credit.try_spend(1, 0):
+    def credit_granted(self, lane: ReadLane) -> None:
+        waiting = lane.waiting
+        while waiting and lane.credit.try_spend(1, 0):
             self._send(waiting.popleft())
 
-    def piece_received(self, logstore: Logstore, piece: ReadPiece) -> None:
-        read = logstore.reads_in_flight.get(piece.request_id)
+    def piece_received(self, lane: ReadLane, piece: ReadPiece) -> None:
+        read = lane.in_flight.get(piece.request_id)
         if read is None:
             return
-        result = logstore.assembler.take(piece)
+        result = lane.assembler.take(piece)
         if result is None:
             return
-        del logstore.reads_in_flight[piece.request_id]
+        del lane.in_flight[piece.request_id]
         byte_count = sum(len(partition.records) for partition in result.partitions)
         self._memory.resize(read.reserved_bytes, byte_count)
         read.reserved_bytes = byte_count
@@ -175,14 +139,14 @@ class ReadRouter:
         if read.fetch is not None:
             read.fetch.read_answered(read, result)
 
-    def stream_lost(self, logstore: Logstore) -> None:
-        lost = [*logstore.reads_in_flight.values(), *logstore.waiting_reads]
-        logstore.reads_in_flight.clear()
-        logstore.waiting_reads.clear()
-        logstore.assembler.clear()
-        logstore.read = None
-        logstore.leaving_read.clear()
-        for read in [read for read in self._waiting if read.logstore is logstore]:
+    def stream_lost(self, lane: ReadLane) -> None:
+        lost = [*lane.in_flight.values(), *lane.waiting]
+        lane.in_flight.clear()
+        lane.waiting.clear()
+        lane.assembler.clear()
+        lane.message = None
+        lane.leaving.clear()
+        for read in [read for read in self._waiting if read.lane is lane]:
             self._waiting.remove(read)
             lost.append(read)
         for read in lost:

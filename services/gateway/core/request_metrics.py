@@ -14,113 +14,49 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from barnabas.channel.timing import Times
-from barnabas.metrics import request_families as families
-from barnabas.metrics.family import Family, Sample
-from barnabas.metrics.histogram import BYTE_BOUNDS, Histogram
+from barnabas.metrics.histogram import Histogram
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import Response
 from barnabas.wire.primitives import Buffer, Steps
+from services.gateway.core.config import GatewayConfig
 from services.gateway.core.effects import LogLevel
-from services.gateway.core.handlers import HANDLERS, Handler
-from services.gateway.core.request_timing import HOP_NAMES, Hop, RequestTiming, Trace
-from services.gateway.core.response_errors import error_codes, error_codes_in_steps, error_codes_of_body, error_name
-
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
-    from services.gateway.core.processor import Processor
-    from services.gateway.core.slots import Slot
+from services.gateway.core.hops import HOP_NAMES, Hop
+from services.gateway.core.journal import Journal
+from services.gateway.core.request_counts import ApiMetrics, RequestKind
+from services.gateway.core.request_timing import RequestTiming, TimedRequest
+from services.gateway.core.response_errors import error_codes, error_codes_in_steps, error_codes_of_body
+from services.gateway.core.trace import Trace
 
 TIMED_EVERY: Final = 256
 OVERTAKEN_BY_MAX: Final = 4
 """Requests that have come since a timed one began: more of them, and the next to be timed is `TIMED_EVERY` away."""
 
-_TIMES_OF_HOPS: Final = (
-    (families.REQUEST_QUEUE_TIME_MS, Hop.REQUEST_QUEUE),
-    (families.REMOTE_TIME_MS, Hop.PURGATORY),
-    (families.RESPONSE_QUEUE_TIME_MS, Hop.RESPONSE_QUEUE),
-    (families.RESPONSE_SEND_TIME_MS, Hop.RESPONSE_SEND),
-)
-"""Kafka's name of what is one hop here."""
-
-
-class ApiTimes:
-    """Of the timed requests of one API."""
-
-    __slots__ = ("hops", "local", "request_bytes", "total")
-
-    def __init__(self) -> None:
-        self.total = Histogram()
-        self.local = Histogram()
-        self.hops = [Histogram() for _ in HOP_NAMES]
-        """By hop, without zeros."""
-        self.request_bytes = Histogram(BYTE_BOUNDS, unit=1)
-
-    def add(self, hops_us: list[int], total_us: int) -> None:
-        for histogram, hop_us in zip(self.hops, hops_us, strict=True):
-            if hop_us:
-                histogram.add(hop_us)
-        others_us = hops_us[Hop.REQUEST_QUEUE] + hops_us[Hop.PURGATORY]
-        others_us += hops_us[Hop.RESPONSE_QUEUE] + hops_us[Hop.RESPONSE_SEND]
-        self.local.add(total_us - others_us)
-        self.total.add(total_us)
-
-    def hop(self, hop: int) -> Histogram:
-        """With the zeros."""
-        return _with_zeros(self.hops[hop], self.total.count)
-
-
-class ApiMetrics:
-    """One API, whatever the version."""
-
-    __slots__ = ("cancelled", "errors", "failed", "kinds", "name", "times")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.kinds: list[RequestKind] = []
-        self.errors: dict[int, int] = {}
-        """By code, in all answers."""
-        self.failed = 0
-        """Answers with any of these."""
-        self.cancelled = 0
-        """Requests whose clients were gone before they were answered."""
-        self.times = ApiTimes()
-
-
-class RequestKind:
-    """One API in one version: who handles it, and how many have come."""
-
-    __slots__ = ("api", "handler", "request_bytes", "requests", "time_at", "timed", "trace_at", "version")
-
-    def __init__(self, api: ApiMetrics, handler: Handler, version: int, trace_at: int) -> None:
-        self.api = api
-        self.handler = handler
-        self.version = version
-        self.requests = 0
-        self.request_bytes = 0
-        self.time_at = 0
-        """The request with this number is timed, and those after it until this is changed."""
-        self.timed = 0
-        """Under way."""
-        self.trace_at = trace_at
-
 
 class RequestMetrics:
-    """`samples` is for the host's scrapes, all else for the rooms. `read_us` is monotonic; `random_bytes` makes the ids
-    of traces.
-    """
+    """`RequestMeter` makes samples of it, for the host's scrapes."""
 
-    __slots__ = ("_processor", "_random_bytes", "_trace_every", "apis", "kinds", "read_us", "sending", "traces")
+    __slots__ = ("_config", "_log", "_random_bytes", "_trace_every", "apis", "kinds", "read_us", "sending", "traces")
 
-    def __init__(self, processor: Processor, read_us: Callable[[], int], random_bytes: Callable[[int], bytes]) -> None:
-        self._processor = processor
+    def __init__(
+        self,
+        config: GatewayConfig,
+        log: Journal,
+        versions: Mapping[int, tuple[int, int]],
+        read_us: Callable[[], int],
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        """`versions` has the first and the last version that is served, by API key. `read_us` is monotonic;
+        `random_bytes` makes the ids of traces.
+        """
+        self._config = config
+        self._log = log
         self._random_bytes = random_bytes
         self.read_us = read_us
-        self._trace_every = processor.config.traces_sample_every or sys.maxsize
+        self._trace_every = config.traces_sample_every or sys.maxsize
         self.apis: dict[int, ApiMetrics] = {}
         """By API key."""
         self.kinds: dict[int, RequestKind] = {}
@@ -129,18 +65,18 @@ class RequestMetrics:
         """Whose answers the sockets have not taken."""
         self.traces: list[RequestTiming] = []
         """Finished, for the host to take."""
-        for api_key, handler in HANDLERS.items():
+        for api_key, (version_min, version_max) in versions.items():
             is_fetch = api_key == ApiKey.FETCH
             api = self.apis[api_key] = ApiMetrics("FetchConsumer" if is_fetch else ApiKey(api_key).api_name)
-            for version in range(handler.version_min, handler.version_max + 1):
-                kind = RequestKind(api, handler, version, min(self._trace_every, sys.maxsize))
-                kind.time_at = 0 if processor.config.metrics_enable else sys.maxsize
+            for version in range(version_min, version_max + 1):
+                kind = RequestKind(api, version, min(self._trace_every, sys.maxsize))
+                kind.time_at = 0 if config.metrics_enable else sys.maxsize
                 api.kinds.append(kind)
                 self.kinds[kind_key(api_key, version)] = kind
 
     # --- a timed request ---
 
-    def time(self, kind: RequestKind, slot: Slot, arrived_us: int) -> None:
+    def time(self, kind: RequestKind, slot: TimedRequest, arrived_us: int) -> None:
         """Time this request, which is about to start; `arrived_us` is -1 where that is when it has come."""
         now_us = self.read_us()
         timing = RequestTiming(kind, slot, now_us if arrived_us < 0 else arrived_us, self.read_us)
@@ -182,7 +118,7 @@ class RequestMetrics:
         total_us = ended_us - timing.began_us
         assert sum(timing.hops_us) == total_us, "some time went to no hop, or to two"
         timing.kind.api.times.add(timing.hops_us, total_us)
-        slow_ms = self._processor.config.request_log_slow_ms
+        slow_ms = self._config.request_log_slow_ms
         if slow_ms >= 0 and total_us >= slow_ms * 1000:
             self._tell_slow(timing, total_us)
         self._forget(timing)
@@ -197,13 +133,13 @@ class RequestMetrics:
         if kind.timed == 0 and overtaken_by <= OVERTAKEN_BY_MAX:
             kind.time_at = 0
 
-    def cancelled(self, connection: Connection) -> None:
-        """Its client is gone: nothing is told of what was under way."""
-        for slot in connection.slots:
+    def cancelled(self, requests: Iterable[TimedRequest], api_key: int, unanswered: int) -> None:
+        """Forget the requests of a connection whose client is gone; those that are `unanswered` are of `api_key`."""
+        for slot in requests:
             if slot.timing is not None:
                 self._forget(slot.timing)
-        if connection.unanswered:
-            self.apis[connection.run_api_key].cancelled += connection.unanswered
+        if unanswered:
+            self.apis[api_key].cancelled += unanswered
 
     def _tell_slow(self, timing: RequestTiming, total_us: int) -> None:
         fields: dict[str, str | int] = {"total_us": total_us}
@@ -212,7 +148,7 @@ class RequestMetrics:
                 fields[f"{name.replace('-', '_')}_us"] = hop_us
         slot = timing.slot
         context = slot.connection.context
-        self._processor.journal.note(LogLevel.INFO, "slow request", context, slot.header, fields, slot.trace_id)
+        self._log.note(LogLevel.INFO, "slow request", context, slot.header, fields, slot.trace_id)
 
     def take_traces(self) -> list[RequestTiming]:
         traces, self.traces = self.traces, []
@@ -240,53 +176,6 @@ class RequestMetrics:
             api.failed += 1
             for code, count in Counter(codes).items():
                 api.errors[code] = api.errors.get(code, 0) + count
-
-    # --- samples ---
-
-    def samples(self) -> Iterable[Sample]:
-        unanswered = self._processor.clients.unanswered_by_api_key()
-        for api_key, api in self.apis.items():
-            requests = sum(kind.requests for kind in api.kinds)
-            if not requests:
-                continue
-            for kind in api.kinds:
-                if kind.requests:
-                    yield Sample(families.REQUESTS_PER_SEC, (api.name, str(kind.version)), kind.requests)
-            request_bytes = sum(kind.request_bytes for kind in api.kinds)
-            yield Sample(families.REQUEST_BYTES_TOTAL, (api.name,), request_bytes)
-            succeeded = requests - api.failed - api.cancelled - unanswered.get(api_key, 0)
-            yield Sample(families.ERRORS_PER_SEC, (api.name, ErrorCode.NONE.name), succeeded)
-            for code, count in api.errors.items():
-                yield Sample(families.ERRORS_PER_SEC, (api.name, error_name(code)), count)
-            yield from _times(api)
-        conversions = self._processor.conversions
-        for api_key, counts in ((ApiKey.PRODUCE, conversions.produce), (ApiKey.FETCH, conversions.fetch)):
-            name = self.apis[api_key].name
-            if counts.time_ms.count:
-                yield Sample(families.MESSAGE_CONVERSIONS_TIME_MS, (name,), counts.time_ms)
-                yield Sample(families.TEMPORARY_MEMORY_BYTES, (name,), counts.memory_bytes)
-
-
-def _times(api: ApiMetrics) -> Iterator[Sample]:
-    def sample(family: Family, histogram: Histogram, *labels: str) -> Sample:
-        return Sample(family, (api.name, *labels), histogram)
-
-    times = api.times
-    yield sample(families.REQUEST_BYTES, times.request_bytes)
-    yield sample(families.TOTAL_TIME_MS, times.total)
-    yield sample(families.LOCAL_TIME_MS, times.local)
-    yield sample(families.THROTTLE_TIME_MS, _with_zeros(Histogram(), times.total.count))
-    for family, hop in _TIMES_OF_HOPS:
-        yield sample(family, times.hop(hop))
-    for hop, name in enumerate(HOP_NAMES):
-        yield sample(families.HOP_MS, times.hop(hop), name)
-
-
-def _with_zeros(histogram: Histogram, count: int) -> Histogram:
-    whole = Histogram(histogram.bounds, histogram.unit)
-    whole.merge(histogram)
-    whole.counts[0] += count - histogram.count
-    return whole
 
 
 def kind_key(api_key: int, version: int) -> int:

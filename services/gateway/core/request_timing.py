@@ -8,49 +8,16 @@ to be asked began the wait, and the last one to answer ended it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from barnabas.channel.timing import Timed
+from barnabas.wire.headers import RequestHeader
+from barnabas.wire.primitives import Buffer
+from services.gateway.core.authorization import RequestContext
+from services.gateway.core.hops import HOP_NAMES, Hop
+from services.gateway.core.request_counts import RequestKind
+from services.gateway.core.trace import Trace
 
-if TYPE_CHECKING:
-    from services.gateway.core.request_metrics import RequestKind
-    from services.gateway.core.slots import Slot
-
-
-class Hop:
-    """Plain numbers: a member of an enum takes three times as long to get, and a request has ten marks."""
-
-    REQUEST_QUEUE: Final = 0
-    """Whole, and not begun: the requests before it, memory, credit that the connection waits for."""
-    GATEWAY: Final = 1
-    """Decoded, routed, waiting for credit or for order, encoded."""
-    CHANNEL: Final = 2
-    """Sent to a logstore and not answered, less what the logstore says that it had it."""
-    LOGSTORE_QUEUE: Final = 3
-    LOGSTORE_WORK: Final = 4
-    PURGATORY: Final = 5
-    """Parked; or, while no pod can hold it, until the next look."""
-    CONTROLLER: Final = 6
-    """Put to the controller, until this processor answers by what came of it."""
-    CONVERSION: Final = 7
-    RESPONSE_QUEUE: Final = 8
-    """Answered, and answers before it have not left."""
-    RESPONSE_SEND: Final = 9
-    """Until the socket has taken all of it."""
-
-
-HOP_NAMES: Final = (
-    "request-queue",
-    "gateway",
-    "channel",
-    "logstore-queue",
-    "logstore-work",
-    "purgatory",
-    "controller",
-    "conversion",
-    "response-queue",
-    "response-send",
-)
 _NO_TIMES: Final = (0,) * len(HOP_NAMES)
 
 
@@ -64,16 +31,39 @@ class Untimed:
         return
 
 
-class Trace:
-    """A request that is traced: the ids of its span, and the hops one after the other."""
+class TimedConnection(Protocol):
+    """The connection of a timed request."""
 
-    __slots__ = ("hops", "span_id", "trace_id")
+    @property
+    def context(self) -> RequestContext: ...
 
-    def __init__(self, trace_id: bytes, span_id: bytes) -> None:
-        self.trace_id = trace_id
-        self.span_id = span_id
-        self.hops: list[tuple[int, int, int]] = []
-        """Hop, begin, end (µs)."""
+    @property
+    def is_closed(self) -> bool: ...
+
+    @property
+    def unsent_bytes(self) -> int: ...
+
+    @property
+    def written_bytes(self) -> int: ...
+
+
+class TimedRequest(Protocol):
+    """A request that can be timed."""
+
+    buffers: list[Buffer] | None
+    timing: RequestTiming | None
+
+    @property
+    def connection(self) -> TimedConnection: ...
+
+    @property
+    def frame_bytes(self) -> int: ...
+
+    @property
+    def header(self) -> RequestHeader: ...
+
+    @property
+    def trace_id(self) -> str: ...
 
 
 class RequestTiming:
@@ -92,7 +82,7 @@ class RequestTiming:
         "trace",
     )
 
-    def __init__(self, kind: RequestKind, slot: Slot, began_us: int, read_us: Callable[[], int]) -> None:
+    def __init__(self, kind: RequestKind, slot: TimedRequest, began_us: int, read_us: Callable[[], int]) -> None:
         self.kind = kind
         self.slot = slot
         self.began_us = self._since_us = began_us

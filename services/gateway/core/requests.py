@@ -1,64 +1,159 @@
-"""Requests: begun from their frames, answered in their order."""
+"""RequestDispatcher: requests begun from the frames of their connections, as far as limits allow."""
 
 from __future__ import annotations
 
-import traceback
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
 
 from barnabas.wire.api_keys import ApiKey
-from barnabas.wire.codec import (
-    decode_request_in_steps,
-    decode_short_request,
-    encode_response,
-    encode_response_in_steps,
-    frame_response,
-)
+from barnabas.wire.codec import decode_request_in_steps, decode_short_request
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader, decode_request_header
-from barnabas.wire.messages import Request, Response
-from barnabas.wire.primitives import Buffer, MalformedFrame, Steps, TooManyElements
-from services.gateway.core.connection import Connection
-from services.gateway.core.effects import LogLevel
-from services.gateway.core.group_call import WithBody
-from services.gateway.core.handlers import HANDLERS, Handler
-from services.gateway.core.handlers.api_18_api_versions import unsupported_version
-from services.gateway.core.request_metrics import kind_key
-from services.gateway.core.request_timing import Hop
-from services.gateway.core.slots import ResponseKind, Slot
-from services.gateway.core.steps import RequestSteps
-from services.gateway.core.throttling import Throttle
+from barnabas.wire.messages import Request
+from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from barnabas.wire.primitives import MalformedFrame, Steps, TooManyElements
+from services.gateway.core.clients import ClientRoom
+from services.gateway.core.clock import Clock
+from services.gateway.core.connection import QUEUED_FRAME_BYTES, Connection, Slot
+from services.gateway.core.request_counts import RequestKind
+from services.gateway.core.request_memory import RequestMemory
+from services.gateway.core.request_metrics import RequestMetrics, kind_key
+from services.gateway.core.responder import Responder
 
-if TYPE_CHECKING:
-    from services.gateway.core.processor import Processor
+_ANSWERS_PER_TURN = 16
+"""Of one connection to requests that are answered as they start, before the others have their turn."""
+_ANSWER_BYTES = 256
+"""So many more bytes of such a request count for another answer: it may name an element in every few of them."""
 
-_SHORT_ANSWERS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS)
-"""Those of most requests, which have no more elements than their requests: encoded at once where these are short."""
+
+class WithBody(NamedTuple):
+    """A request that is handed on as it came, and the bytes that it was read from: whole, since they were decoded."""
+
+    request: Request
+    body: memoryview
+
+
+class RequestHandler(Protocol):
+    """What serves the requests of one API key."""
+
+    @property
+    def request_class(self) -> type[Slot]: ...
+
+    @property
+    def takes_body(self) -> bool: ...
+
+    def start(self, slot: Any, request: Any) -> Steps[None] | None: ...
 
 
 class RequestRoom:
     __slots__ = (
         "_clients",
-        "_deadlines",
-        "_fetch_memory",
+        "_clock",
+        "_handlers",
         "_is_measured",
-        "_journal",
-        "_kinds",
         "_metrics",
-        "_processor",
         "_request_memory",
-        "steps",
+        "_responder",
+        "_routes",
     )
 
-    def __init__(self, processor: Processor) -> None:
-        self._processor = processor
-        self._clients = processor.clients
-        self._deadlines = processor.deadlines
-        self._journal = processor.journal
-        self._request_memory = processor.request_memory
-        self._fetch_memory = processor.fetch_memory
-        self._metrics = processor.metrics
-        self._kinds = processor.metrics.kinds
-        self._is_measured = processor.config.metrics_enable
-        self.steps = RequestSteps(self)
+    def __init__(
+        self,
+        clients: ClientRoom,
+        clock: Clock,
+        request_memory: RequestMemory,
+        metrics: RequestMetrics,
+        responder: Responder,
+        handlers: Mapping[int, RequestHandler],
+    ) -> None:
+        """`handlers` is by API key, and has one for each that `metrics` knows."""
+        self._clients = clients
+        self._clock = clock
+        self._request_memory = request_memory
+        self._metrics = metrics
+        self._is_measured = clients.config.metrics_enable
+        self._responder = responder
+        self._handlers = handlers
+        self._routes: dict[int, tuple[RequestHandler, RequestKind]] = {
+            key: (handlers[key >> 16], kind) for key, kind in metrics.kinds.items()
+        }
+        """By API key and version, as `kind_key` has them."""
+
+    # --- reading ---
+
+    def bytes_received(self, connection: Connection, data: bytes) -> None:
+        connection.active_ms = self._clock.now_ms
+        splitter, memory = connection.splitter, self._request_memory
+        if not splitter.buffered_bytes:
+            connection.frame_since_ms = self._clock.now_ms
+        memory.held_bytes -= splitter.buffered_bytes
+        try:
+            frames = splitter.feed(data)
+        except MalformedFrame as error:
+            memory.held_bytes += splitter.buffered_bytes
+            self._responder.refuse(connection, None, str(error))
+            return
+        memory.held_bytes += splitter.buffered_bytes
+        answers_left = _ANSWERS_PER_TURN
+        # One that has come alone and may start has come now.
+        arrived_us = self._metrics.read_us() if len(frames) > 1 else -1
+        for frame in frames:
+            if answers_left and not connection.queued_frames and connection.may_start(frame):
+                self.start(connection, frame, arrived_us)
+                if connection.is_closed:
+                    return
+                if connection.unanswered == 0:
+                    answers_left = max(0, answers_left - 1 - len(frame) // _ANSWER_BYTES)
+            else:
+                if arrived_us < 0:
+                    arrived_us = self._metrics.read_us()
+                connection.queued_frames.append(frame)
+                connection.queued_since_us.append(arrived_us)
+                frame_bytes = len(frame) + QUEUED_FRAME_BYTES
+                connection.queued_bytes += frame_bytes
+                memory.held_bytes += frame_bytes
+        if frames:
+            connection.frame_since_ms = self._clock.now_ms
+            memory.yield_privilege(connection)
+        if not answers_left:
+            self._clients.run_next_turn(connection)
+        if memory.is_over() or connection.wants_pause():
+            self._clients.pause(connection)
+
+    def run(self) -> None:
+        """Start what may start now, and let the sockets follow."""
+        clients = self._clients
+        runnable = clients.runnable
+        while runnable:
+            connection = runnable.popleft()
+            if clients.is_draining:
+                clients.drain_one(connection)
+            elif not connection.is_closed:
+                self._run_one(connection)
+            connection.is_runnable = False
+        for connection in self._request_memory.take_resumable():
+            if connection.is_paused and not connection.wants_pause():
+                clients.resume(connection)
+
+    def _run_one(self, connection: Connection) -> None:
+        queued = connection.queued_frames
+        answers_left = _ANSWERS_PER_TURN
+        while queued and connection.may_start(queued[0]):
+            if not answers_left:
+                self._clients.run_next_turn(connection)
+                break
+            frame = queued.popleft()
+            frame_bytes = len(frame) + QUEUED_FRAME_BYTES
+            connection.queued_bytes -= frame_bytes
+            self._request_memory.held_bytes -= frame_bytes
+            self.start(connection, frame, connection.queued_since_us.popleft())
+            if connection.is_closed:
+                return
+            if connection.unanswered == 0:
+                answers_left = max(0, answers_left - 1 - len(frame) // _ANSWER_BYTES)
+        self._clients.adjust_reading(connection)
+
+    # --- starting ---
 
     def start(self, connection: Connection, frame: memoryview, arrived_us: int) -> None:
         """Begin one request. Whatever can be wrong with its frame closes its connection, and no other.
@@ -69,39 +164,39 @@ class RequestRoom:
         try:
             header, position = decode_request_header(frame)
             api_key, version = header.api_key, header.api_version
-            kind = self._kinds.get(api_key << 16 | version)
-            if kind is None:
+            route = self._routes.get(api_key << 16 | version)
+            if route is None:
                 self._refuse_unserved(connection, header, len(frame))
                 return
-            handler = kind.handler
+            handler, kind = route
             request: Request | None = None
             try:
                 request = decode_short_request(api_key, version, frame, position)
             except TooManyElements:
                 pass
         except MalformedFrame as error:
-            self.refuse(connection, header or _readable_header(frame), str(error))
+            self._responder.refuse(connection, header or _readable_header(frame), str(error))
             return
-        slot = handler.slot(connection, header, len(frame))
+        slot = handler.request_class(handler, connection, header, len(frame))
         if self._is_measured:
             kind.requests = number = kind.requests + 1
             kind.request_bytes += slot.frame_bytes
             if number >= kind.time_at:
                 self._metrics.time(kind, slot, arrived_us)
-        self._open(slot)
+        self._open(connection, slot)
         if request is None:
             connection.is_starting = slot.is_long = True
-            self.steps.begin(slot, self._start_in_steps(slot, handler, frame, position))
+            self._responder.steps.begin(slot, self._start_in_steps(slot, handler, frame, position))
             return
         try:
             steps = handler.start(slot, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
-                self.steps.begin(slot, steps)
+                self._responder.steps.begin(slot, steps)
         except Exception as error:
             # A fault of ours that one request finds must not take the other connections with it.
-            self.failed(slot, error)
+            self._responder.failed(slot, error)
 
-    def _start_in_steps(self, slot: Slot, handler: Handler, frame: memoryview, position: int) -> Steps[None]:
+    def _start_in_steps(self, slot: Slot, handler: RequestHandler, frame: memoryview, position: int) -> Steps[None]:
         """Decode a long request and begin it. Nothing else of its connection begins before that is done."""
         header, connection = slot.header, slot.connection
         try:
@@ -109,148 +204,45 @@ class RequestRoom:
             steps = handler.start(slot, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
                 yield from steps
-            self.steps.discarded.add(request)
+            self._clients.discarded.add(request)
         finally:
             connection.is_starting = False
             self._clients.run_later(connection)
 
-    def failed(self, slot: Slot, error: Exception) -> None:
-        """Close the connection of a request whose bytes are none after all, or that finds a fault of ours."""
-        connection, header = slot.connection, slot.header
-        if isinstance(error, MalformedFrame):
-            self.refuse(connection, header, str(error))
-            return
-        fault = {"traceback": "".join(traceback.format_exception(error))}
-        self._journal.note(LogLevel.ERROR, "request failed", connection.context, header, fault, slot.trace_id)
-        self._clients.close(connection)
-
     def _refuse_unserved(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         if header.api_key == ApiKey.API_VERSIONS:
             self._answer_unsupported_api_versions(connection, header, frame_bytes)
-        elif header.api_key in HANDLERS:
-            self.refuse(connection, header, "the version is not served")
+        elif header.api_key in self._handlers:
+            self._responder.refuse(connection, header, "the version is not served")
         else:
-            self.refuse(connection, header, "the API key is not served")
-
-    def refuse(self, connection: Connection, header: RequestHeader | None, reason: str) -> None:
-        """Bytes that are no request of Kafka's, or none that is served."""
-        event = "connection closed: bad request"
-        self._journal.note(LogLevel.WARNING, event, connection.context, header, {"reason": reason})
-        self._clients.close(connection)
+            self._responder.refuse(connection, header, "the API key is not served")
 
     def _answer_unsupported_api_versions(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         """KIP-511: a v0 answer that every client can read."""
         header_v0 = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
         if self._is_measured:
             # Counted by the version that it is answered in: one that a client makes up is no label.
-            kind = self._kinds[kind_key(ApiKey.API_VERSIONS, 0)]
+            _, kind = self._routes[kind_key(ApiKey.API_VERSIONS, 0)]
             kind.requests += 1
             kind.request_bytes += frame_bytes
-        slot = Slot(connection, header_v0, frame_bytes)
-        self._open(slot)
-        self.respond(slot, unsupported_version())
+        slot = Slot(self._handlers[ApiKey.API_VERSIONS], connection, header_v0, frame_bytes)
+        self._open(connection, slot)
+        self._responder.respond(slot, unsupported_version())
 
-    def _open(self, slot: Slot) -> None:
-        connection = slot.connection
+    def _open(self, connection: Connection, slot: Slot) -> None:
         connection.slots.append(slot)
         connection.unanswered += 1
         connection.run_api_key = slot.header.api_key
         self._request_memory.held_bytes += slot.frame_bytes
 
-    def respond(self, slot: Slot, response: Response, *, may_have_failed: bool = True) -> None:
-        """Answer a request; `may_have_failed`: perhaps there are errors in it, which are to be counted."""
-        header = slot.header
-        if slot.timing is not None:
-            slot.timing.enter(Hop.GATEWAY)
-        counts_errors = may_have_failed and self._is_measured
-        if slot.is_long or header.api_key not in _SHORT_ANSWERS:
-            self._deadlines.remove(slot)
-            self.steps.begin(slot, self._answer_in_steps(slot, response, counts_errors))
-            return
-        if counts_errors:
-            self._metrics.response_failed(header.api_key, response)
-        slot.buffers = encode_response(response, header.api_version, header.correlation_id)
-        self.answered(slot, ResponseKind.SEND)
 
-    def _answer_in_steps(self, slot: Slot, response: Response, counts_errors: bool) -> Steps[None]:
-        header = slot.header
-        if counts_errors:
-            yield from self._metrics.response_failed_in_steps(header.api_key, response)
-        slot.buffers = yield from encode_response_in_steps(response, header.api_version, header.correlation_id)
-        if len(slot.buffers) > 1:
-            self.steps.discarded.add(response)
-        self.answered(slot, ResponseKind.SEND)
-
-    def hand_over(self, slot: Slot, body: Buffer) -> None:
-        """Answer a request by what another has encoded, in the version of the request."""
-        header = slot.header
-        if slot.timing is not None:
-            slot.timing.enter(Hop.GATEWAY)
-        if self._is_measured:
-            self._metrics.body_answered(header.api_key, header.api_version, body)
-        slot.buffers = frame_response(header.api_key, header.api_version, header.correlation_id, body)
-        self.answered(slot, ResponseKind.SEND)
-
-    def forget_frame(self, slot: Slot) -> None:
-        """A request that waits holds nothing of its frame any more."""
-        self._request_memory.held_bytes -= slot.frame_bytes
-        slot.frame_bytes = 0
-
-    def answered(self, slot: Slot, kind: ResponseKind) -> None:
-        """A request is over. Its answer leaves when those before it have left."""
-        slot.kind = kind
-        if slot.timing is not None:
-            slot.timing.enter(Hop.RESPONSE_QUEUE)
-        if slot.deadline_bucket >= 0:
-            self._deadlines.remove(slot)
-        if slot.is_long:
-            self.steps.discarded.add(slot)
-        self._request_memory.held_bytes -= slot.frame_bytes
-        connection = slot.connection
-        connection.unanswered -= 1
-        slots = connection.slots
-        while slots and slots[0].kind is not None:
-            self._deliver(connection, slots.popleft())
-            if connection.is_closed:
-                return
-        if connection.queued_frames or connection.is_paused:
-            self._clients.run_later(connection)
-
-    def _deliver(self, connection: Connection, slot: Slot) -> None:
-        if slot.reserved_bytes:
-            self._fetch_memory.release(slot.reserved_bytes)
-            slot.reserved_bytes = 0
-        timing = slot.timing
-        match slot.kind:
-            case ResponseKind.SEND:
-                assert slot.buffers is not None
-                self._clients.write(connection, slot.buffers)
-                if timing is not None:
-                    self._metrics.leaves(timing)
-            case ResponseKind.NO_OP:
-                if timing is not None:
-                    self._metrics.finish(timing)
-            case ResponseKind.CLOSE:
-                event = "connection closed: a produce with acks=0 failed"
-                self._journal.note(LogLevel.INFO, event, connection.context, slot.header, {}, slot.trace_id)
-                if timing is not None:
-                    self._metrics.finish(timing)
-                self._clients.close(connection)
-            case ResponseKind.START_THROTTLING | ResponseKind.END_THROTTLING | None:
-                raise AssertionError(f"{slot.kind} is no answer")
-            case unknown:
-                assert_never(unknown)
-
-    def throttle(self, connection: Connection, throttle_ms: int) -> None:
-        """Mute a connection for a while; its answers go out all the same (KIP-219)."""
-        self.steer(connection, ResponseKind.START_THROTTLING)
-        self._deadlines.add(Throttle(self, connection), self._processor.now_ms + throttle_ms)
-
-    def steer(self, connection: Connection, kind: ResponseKind) -> None:
-        """The two kinds of response that carry nothing and keep no order; each start has one end."""
-        assert kind in (ResponseKind.START_THROTTLING, ResponseKind.END_THROTTLING), f"{kind} has a place in the order"
-        connection.throttles += 1 if kind is ResponseKind.START_THROTTLING else -1
-        self._clients.run_later(connection)
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer, to be sent in v0, to a version of ApiVersions that is not served."""
+    api_key = ApiKey.API_VERSIONS
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key, api_key.advertised_min, api_key.version_max)],
+    )
 
 
 def _readable_header(frame: memoryview) -> RequestHeader | None:

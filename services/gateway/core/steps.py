@@ -13,14 +13,11 @@ request leaves behind is freed in later turns (`discarded`), faster than steps c
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from barnabas.wire.primitives import Steps
+from services.gateway.core.connection import Slot
 from services.gateway.core.discarded import Discarded
-
-if TYPE_CHECKING:
-    from services.gateway.core.requests import RequestRoom
-    from services.gateway.core.slots import Slot
 
 STEPS_PER_TURN: Final = 500
 """Of 5 to 20 µs each, as the slowest are."""
@@ -29,16 +26,21 @@ DISCARDED_OBJECTS_PER_TURN: Final = 2_000
 """Of half a microsecond each. A request has some tracked objects for each element, which takes three steps or more."""
 
 
-class RequestSteps:
-    __slots__ = ("_requests", "_running", "_steps_left", "_waiting", "discarded")
+class StepsOwner(Protocol):
+    def failed(self, slot: Slot, error: Exception) -> None:
+        """The work for a request has raised this."""
 
-    def __init__(self, requests: RequestRoom) -> None:
-        """`requests` closes the connection of work that fails."""
-        self._requests = requests
+
+class RequestSteps:
+    __slots__ = ("_owner", "_running", "_steps_left", "_waiting", "discarded")
+
+    def __init__(self, owner: StepsOwner, discarded: Discarded) -> None:
+        """`owner` closes the connection of work that fails."""
+        self._owner = owner
         self._running: Slot | None = None
         self._steps_left = STEPS_PER_TURN
         self._waiting: deque[Slot] = deque()
-        self.discarded = Discarded()
+        self.discarded = discarded
 
     def begin(self, slot: Slot, steps: Steps[None]) -> None:
         """Do this for a request, now as far as the turn allows; in place of what was still to be done for it."""
@@ -80,7 +82,7 @@ class RequestSteps:
                     slot.steps = steps
         except Exception as error:
             # A fault that one request finds must not take the other connections with it.
-            self._requests.failed(slot, error)
+            self._owner.failed(slot, error)
         finally:
             self._running = None
         self._steps_left += left

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from services.gateway.core.slots import ResponseKind
+from services.gateway.core.connection import Connection, ResponseKind
 
-if TYPE_CHECKING:
-    from services.gateway.core.connection import Connection
-    from services.gateway.core.requests import RequestRoom
+
+class ThrottleOwner(Protocol):
+    def steer(self, connection: Connection, kind: ResponseKind) -> None: ...
 
 
 class Throttle:
-    __slots__ = ("_connection", "_requests", "deadline_bucket")
+    __slots__ = ("_connection", "_owner", "deadline_bucket")
 
-    def __init__(self, requests: RequestRoom, connection: Connection) -> None:
-        self._requests = requests
+    def __init__(self, owner: ThrottleOwner, connection: Connection) -> None:
+        self._owner = owner
         self._connection = connection
         self.deadline_bucket = -1
 
     def expire(self, now_ms: int) -> None:
-        self._requests.steer(self._connection, ResponseKind.END_THROTTLING)
+        self._owner.steer(self._connection, ResponseKind.END_THROTTLING)

@@ -8,14 +8,13 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from services.gateway.core.appends import AppendRouter
-from services.gateway.core.connection import Connection
+from services.gateway.core.connection import Connection, ResponseKind, Slot
 from services.gateway.core.fetch_sessions import FetchSession, FetchSessions
-from services.gateway.core.handlers.api_18_api_versions import unsupported_version
 from services.gateway.core.partition_appends import PendingAppend
 from services.gateway.core.processor import Processor
 from services.gateway.core.produce import PendingProduce
-from services.gateway.core.requests import RequestRoom
-from services.gateway.core.slots import ResponseKind, Slot
+from services.gateway.core.requests import RequestRoom, unsupported_version
+from services.gateway.core.responder import Responder
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 
@@ -24,15 +23,15 @@ GATEWAY = Mutants("gateway")
 
 @GATEWAY.breaks("27")
 def answers_out_of_order() -> None:
-    original = RequestRoom.answered
+    original = Responder.answered
 
-    def answered(self: RequestRoom, slot: Slot, kind: ResponseKind) -> None:
+    def answered(self: Responder, slot: Slot, kind: ResponseKind) -> None:
         slots = slot.connection.slots
         slots.remove(slot)
         slots.appendleft(slot)
         original(self, slot, kind)
 
-    replace_in(RequestRoom, "answered", answered)
+    replace_in(Responder, "answered", answered)
 
 
 @GATEWAY.breaks("27")
@@ -45,15 +44,15 @@ def nothing_is_a_barrier() -> None:
 
 @GATEWAY.breaks("28")
 def acks_0_is_answered() -> None:
-    original = RequestRoom.answered
+    original = Responder.answered
 
-    def answered(self: RequestRoom, slot: Slot, kind: ResponseKind) -> None:
+    def answered(self: Responder, slot: Slot, kind: ResponseKind) -> None:
         if kind is ResponseKind.NO_OP and isinstance(slot, PendingProduce):
             self.respond(slot, slot.response)
         else:
             original(self, slot, kind)
 
-    replace_in(RequestRoom, "answered", answered)
+    replace_in(Responder, "answered", answered)
 
 
 @GATEWAY.breaks_for(
@@ -62,9 +61,9 @@ def acks_0_is_answered() -> None:
 def an_unknown_version_of_api_versions_is_answered_in_the_newest() -> None:
     def answer(self: RequestRoom, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         newest = RequestHeader(header.api_key, ApiKey.API_VERSIONS.version_max, header.correlation_id, header.client_id)
-        slot = Slot(connection, newest, frame_bytes)
-        self._open(slot)
-        self.respond(slot, unsupported_version())
+        slot = Slot(self._handlers[header.api_key], connection, newest, frame_bytes)
+        self._open(connection, slot)
+        self._responder.respond(slot, unsupported_version())
 
     replace_in(RequestRoom, "_answer_unsupported_api_versions", answer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from services.controller.core import requests
 from services.controller.core.request_answers import Request
-from services.gateway.core.slots import Slot
+from services.gateway.core.connection import Slot
 from services.gateway.core.steps import RequestSteps
 from services.logstore.core.coordinator import coordination
 from tests.sim.mutants.planting import Mutants, replace_in

@@ -24,8 +24,7 @@ from barnabas.runtime.compression import CODECS
 from services.gateway.core.addresses import broker_port
 from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
-from services.gateway.core.conversions import Conversion
-from services.gateway.core.effects import Log, LogLevel, LogstoreCall, Outputs
+from services.gateway.core.effects import Conversion, Log, LogLevel, LogstoreCall, Outputs
 from services.gateway.core.processor import Processor
 from tests.sim.links import Link
 from tests.sim.network import End, Network, StreamKind

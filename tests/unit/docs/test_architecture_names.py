@@ -147,6 +147,6 @@ def test_what_is_not_there_is_seen() -> None:
         "services/gateway/core/nowhere.py",
         "services/gateway/core/requests.py:RequestRoom.nothing",
     ]
-    assert missing_paths("`services/gateway/core/requests.py:RequestRoom.respond`") == []
-    assert missing_members("`RequestRoom.nothing` `RequestRoom.respond`") == ["RequestRoom.nothing"]
+    assert missing_paths("`services/gateway/core/requests.py:RequestRoom.start`") == []
+    assert missing_members("`RequestRoom.nothing` `RequestRoom.start`") == ["RequestRoom.nothing"]
     assert missing_config_keys("`queued.max.requests` `queued.max.nothing`") == ["queued.max.nothing"]

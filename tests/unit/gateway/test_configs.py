@@ -134,7 +134,7 @@ def test_many_topics_are_asked_for_in_pieces() -> None:
         assert len(request.resources) <= 100
         results = [DescribedResource(0, configs=[config(each.resource_name)]) for each in request.resources]
         world.logstore.answer_call(described(*results))
-    while world.processor.requests.steps.has_work():
+    while world.processor.responder.steps.has_work():
         world.turn()
     assert [each.configs[0].name for each in client.answers[0].results] == names
 

@@ -11,7 +11,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from services.gateway.core.appends import AppendRouter
-from services.gateway.core.slots import ResponseKind
+from services.gateway.core.connection import ResponseKind
 from tests.unit.gateway.world import Client, World, topic
 
 VERSIONS = ApiVersionsRequest("client", "1.0")
@@ -285,7 +285,7 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
     client.produce(0)
     connection = world.processor.clients.get(client.connection_id)
     assert connection is not None
-    world.processor.requests.throttle(connection, 100)
+    world.processor.responder.throttle(connection, 100)
     world.turn()
     assert client.is_paused
     world.logstore.append_result()
@@ -303,12 +303,12 @@ def test_two_throttles_end_apart() -> None:
     client = world.client()
     connection = world.processor.clients.get(client.connection_id)
     assert connection is not None
-    world.processor.requests.steer(connection, ResponseKind.START_THROTTLING)
-    world.processor.requests.steer(connection, ResponseKind.START_THROTTLING)
-    world.processor.requests.steer(connection, ResponseKind.END_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.END_THROTTLING)
     ask_versions(client)
     assert not client.answers
-    world.processor.requests.steer(connection, ResponseKind.END_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.END_THROTTLING)
     world.turn()
     assert client.answers
 

@@ -80,7 +80,7 @@ class Turns:
             if client.answers or client.is_closed:
                 return
             self.take()
-            if not self.world.processor.requests.steps.has_work():
+            if not self.world.processor.responder.steps.has_work():
                 self.world.now_ms += 1_000
         raise AssertionError("it is never answered")
 

@@ -6,7 +6,7 @@ import pytest
 
 from services.gateway.core.admission import Admission, ConnectionQuota
 from services.gateway.core.deadlines import BUCKET_MS, Deadlines
-from services.gateway.core.memory import FetchMemory
+from services.gateway.core.fetch_memory import FetchMemory
 from services.gateway.core.topic_names import is_legal_topic_name
 
 

@@ -45,8 +45,15 @@ from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from services.gateway.core.authorization import ANY_NODE
 from services.gateway.core.config import GatewayConfig, Listener
-from services.gateway.core.conversions import Conversion
-from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel, LogstoreCall, Outputs
+from services.gateway.core.effects import (
+    ControllerAnswer,
+    ControllerCall,
+    Conversion,
+    Log,
+    LogLevel,
+    LogstoreCall,
+    Outputs,
+)
 from services.gateway.core.processor import Processor
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)

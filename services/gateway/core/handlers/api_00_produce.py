@@ -18,6 +18,7 @@ are INVALID_PRODUCER_ID_MAPPING. A leader whose stream is down is waited for, `r
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
@@ -29,7 +30,7 @@ from barnabas.wire.messages.produce import (
 from barnabas.wire.primitives import Buffer, Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.partition_appends import PartitionKey, PendingAppend
-from services.gateway.core.produce import PendingProduce
+from services.gateway.core.produce import BaseProduceHandler, PendingProduce
 from services.gateway.core.topic_names import INTERNAL_TOPICS
 
 _VERSION_WITH_BATCHES = 3
@@ -46,19 +47,22 @@ _TRANSACTIONAL_BIT = 0x10
 _ADMIN_CLIENT_ID = "__admin_client"
 
 
-def start(slot: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
-    steps = _start_in_steps(slot, request)
-    if slot.is_long:
-        return steps
-    for _ in steps:
-        pass
-    return None
+class ProduceHandler(BaseProduceHandler, api_key=ApiKey.PRODUCE):
+    request_class = PendingProduce
+
+    def start(self, slot: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
+        steps = _start_in_steps(slot, request)
+        if slot.is_long:
+            return steps
+        for _ in steps:
+            pass
+        return None
 
 
 def _start_in_steps(slot: PendingProduce, request: ProduceRequest) -> Steps[None]:
-    processor = slot.connection.processor
+    handler = slot.handler
     slot.acks = request.acks
-    slot.deadline_ms = processor.now_ms + request.timeout_ms
+    slot.deadline_ms = handler.clock.now_ms + request.timeout_ms
     refusal = _refusal(slot, request)
     appends: dict[PartitionKey, PendingAppend] = {}
     responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
@@ -68,14 +72,14 @@ def _start_in_steps(slot: PendingProduce, request: ProduceRequest) -> Steps[None
         slot.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
         yield 1
     if refusal is None and slot.header.api_version < _VERSION_WITH_BATCHES:
-        processor.conversions.convert_up(slot, list(appends.values()))
+        slot.convert(list(appends.values()))
     else:
         slot.submit(list(appends.values()))
 
 
 def _refusal(slot: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
     """What is wrong with the request as a whole, if anything."""
-    config = slot.connection.processor.config
+    config = slot.handler.config
     if slot.header.api_version < _VERSION_WITH_BATCHES and not config.produce_up_conversion:
         return ErrorCode.UNSUPPORTED_VERSION
     if request.acks not in (-1, 0, 1):
@@ -103,7 +107,7 @@ def _add_topic(
 
     A partition named twice, perhaps with its topic, has the place of the first and is what was named last.
     """
-    image = slot.connection.processor.image
+    image = slot.handler.image
     absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     metadata = None
     if refusal is None:
@@ -136,7 +140,7 @@ def _add_partition(
     slot: PendingProduce, topic_id: bytes, partition: PartitionProduceData, appends: dict[PartitionKey, PendingAppend]
 ) -> PartitionProduceResponse:
     index, records = partition.index, partition.records
-    if slot.connection.processor.image.partition(topic_id, index) is None:
+    if slot.handler.image.partition(topic_id, index) is None:
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not records:
         return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")

@@ -20,6 +20,7 @@ from typing import Final
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, CreateTopicsResponse, NewTopic, PartitionMetadata
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.metadata import (
@@ -32,9 +33,9 @@ from barnabas.wire.messages.metadata import (
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
 from services.gateway.core.authorization import CLUSTER, Operation, RequestContext, ResourceType, authorize
-from services.gateway.core.connection import Connection
+from services.gateway.core.connection import Connection, Slot
+from services.gateway.core.controller_calls import ControllerHandler
 from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.slots import Slot
 from services.gateway.core.topic_names import INTERNAL_TOPICS, is_legal_topic_name
 
 _CREATION_IS_UNDER_WAY = (
@@ -52,8 +53,12 @@ CREATED_MAX: Final = 100
 class PendingMetadata(Slot):
     __slots__ = ("creation_errors", "request")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: MetadataHandler
+
+    def __init__(
+        self, handler: MetadataHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.request: MetadataRequest = MetadataRequest()
         self.creation_errors: dict[str, int] = {}
         """Of the names that this request tries to create."""
@@ -65,41 +70,43 @@ class PendingMetadata(Slot):
         for result in answer.results:
             if result.error_code not in _CREATION_IS_UNDER_WAY:
                 self.creation_errors[result.topic] = result.error_code
-        self.connection.processor.controller.await_revision(self, answer.revision)
+        self.handler.controller.await_revision(self, answer.revision)
 
     def revision_applied(self) -> None:
-        self.connection.processor.requests.steps.begin(self, _respond(self))
+        self.handler.responder.begin(self, _respond(self))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()
         self.revision_applied()
 
     def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
+        self.handler.controller.forget(self)
 
 
-def start(slot: PendingMetadata, request: MetadataRequest) -> Steps[None]:
-    slot.request = request
-    processor = slot.connection.processor
-    missing: dict[str, None] = {}
-    yield from _find_to_create(slot, missing)
-    if not missing:
-        yield from _respond(slot)
-        return
-    slot.creation_errors = dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE))
-    config = processor.config
-    wait_ms = config.topic_creation_wait_ms_max
-    new_topics = [NewTopic(name, config.num_partitions, config.default_replication_factor) for name in missing]
-    processor.deadlines.add(slot, processor.now_ms + wait_ms)
-    processor.controller.call(slot, CreateTopicsRequest(new_topics, wait_ms))
+class MetadataHandler(ControllerHandler, api_key=ApiKey.METADATA):
+    request_class = PendingMetadata
+
+    def start(self, slot: PendingMetadata, request: MetadataRequest) -> Steps[None]:
+        slot.request = request
+        missing: dict[str, None] = {}
+        yield from _find_to_create(slot, missing)
+        if not missing:
+            yield from _respond(slot)
+            return
+        slot.creation_errors = dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE))
+        config = self.config
+        wait_ms = config.topic_creation_wait_ms_max
+        new_topics = [NewTopic(name, config.num_partitions, config.default_replication_factor) for name in missing]
+        self.deadlines.add(slot, self.clock.now_ms + wait_ms)
+        self.controller.call(slot, CreateTopicsRequest(new_topics, wait_ms))
 
 
 def _find_to_create(slot: PendingMetadata, missing: dict[str, None]) -> Steps[None]:
     """The unknown names that may be created, each once, and no more than `CREATED_MAX`."""
-    request, processor = slot.request, slot.connection.processor
-    if not (request.allow_auto_topic_creation and processor.config.auto_create_topics):
+    request, handler = slot.request, slot.handler
+    if not (request.allow_auto_topic_creation and handler.config.auto_create_topics):
         return
-    known = processor.image.topics_by_name
+    known = handler.image.topics_by_name
     context = slot.connection.context
     for topic in request.topics or []:
         name = topic.name
@@ -120,16 +127,16 @@ def _find_to_create(slot: PendingMetadata, missing: dict[str, None]) -> Steps[No
 
 
 def _respond(slot: PendingMetadata) -> Steps[None]:
-    processor = slot.connection.processor
-    image, context = processor.image, slot.connection.context
-    addresses = [processor.address_of(node_id, context) for node_id in image.brokers]
+    handler = slot.handler
+    image, context = handler.image, slot.connection.context
+    addresses = [handler.cluster.address_of(node_id, context) for node_id in image.brokers]
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(*address) for address in addresses if address is not None],
         cluster_id=image.cluster_id,
         controller_id=min(image.brokers, default=-1),
     )
     yield from _add_topics(slot, image, context, response.topics)
-    processor.requests.respond(slot, response)
+    handler.responder.respond(slot, response)
 
 
 def _add_topics(

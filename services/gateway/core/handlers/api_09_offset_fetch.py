@@ -15,6 +15,7 @@ holds.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
@@ -32,7 +33,7 @@ from barnabas.wire.messages.offset_fetch import (
 from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX
+from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, GroupHandler
 from services.gateway.core.group_calls import PendingGroupCalls
 
 _VERSION_WITH_TOP_LEVEL_ERROR = 2
@@ -44,8 +45,8 @@ _VERSION_WITH_TOPIC_IDS = 10
 class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
     __slots__ = ("added", "asked", "by_name", "require_stable", "results")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.call_version = min(max(header.api_version, _VERSION_WITH_GROUPS), _VERSION_WITH_NAMES)
         self.require_stable = False
         self.asked: dict[str, OffsetFetchRequestGroup] = {}
@@ -89,7 +90,7 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
         if is_all and not authorize(self.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, topic.name)):
             return False
         if self.by_id:
-            known = self.connection.processor.image.topics_by_name.get(topic.name)
+            known = self.handler.image.topics_by_name.get(topic.name)
             if known is None:
                 return False
             topic.topic_id = known.topic_id
@@ -101,7 +102,7 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
             self.results[query.group_id] = OffsetFetchResponseGroup(query.group_id, [], told)
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         version = self.header.api_version
@@ -114,27 +115,30 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
                     yield from _refuse(result, topic, result.error_code)
             response = OffsetFetchResponse(error_code=result.error_code)
             yield from _old_topics(result.topics, response.topics)
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
-    slot.require_stable = request.require_stable
-    if slot.header.api_version >= _VERSION_WITH_GROUPS:
-        groups = request.groups
-    else:
-        topics = None
-        if request.topics is not None:
-            topics = []
-            for each in request.topics:
-                topics.append(OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes))
-                yield 1
-        groups = [OffsetFetchRequestGroup(request.group_id, topics=topics)]
-    for group in groups:
-        slot.asked[group.group_id] = group
-        yield 1
-    for group in slot.asked.values():
-        yield from _add_group(slot, group)
-    slot.ask()
+class OffsetFetchHandler(GroupHandler, api_key=ApiKey.OFFSET_FETCH):
+    request_class = PendingOffsetFetch
+
+    def start(self, slot: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
+        slot.require_stable = request.require_stable
+        if slot.header.api_version >= _VERSION_WITH_GROUPS:
+            groups = request.groups
+        else:
+            topics = None
+            if request.topics is not None:
+                topics = []
+                for each in request.topics:
+                    topics.append(OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes))
+                    yield 1
+            groups = [OffsetFetchRequestGroup(request.group_id, topics=topics)]
+        for group in groups:
+            slot.asked[group.group_id] = group
+            yield 1
+        for group in slot.asked.values():
+            yield from _add_group(slot, group)
+        slot.ask()
 
 
 def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
@@ -187,7 +191,7 @@ def _ask(
 def _name_of(slot: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:
     """The topic by name, or why it is not asked for."""
     if slot.by_id:
-        known = slot.connection.processor.image.topics_by_id.get(topic_id)
+        known = slot.handler.image.topics_by_id.get(topic_id)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = known.topic

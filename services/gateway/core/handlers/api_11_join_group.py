@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import WithBody
-from services.gateway.core.group_wait import PendingMember
+from services.gateway.core.group_wait import MemberHandler, PendingMember
+from services.gateway.core.requests import WithBody
 
 _VERSION_WITH_NULL_PROTOCOL = 7
 PROTOCOLS_MAX: Final = 100
@@ -29,8 +30,8 @@ PROTOCOLS_MAX: Final = 100
 class PendingJoinGroup(PendingMember):
     __slots__ = ("member_id",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: MemberHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.member_id = ""
 
     def refusal(self, error: int) -> JoinGroupResponse:
@@ -38,13 +39,17 @@ class PendingJoinGroup(PendingMember):
         return JoinGroupResponse(error_code=error, protocol_name=protocol_name, member_id=self.member_id)
 
 
-def start(slot: PendingJoinGroup, asked: WithBody) -> None:
-    request, body = asked
-    assert isinstance(request, JoinGroupRequest)
-    slot.member_id = request.member_id
-    if len(request.protocols) > PROTOCOLS_MAX:
-        slot.refuse(ErrorCode.INVALID_REQUEST)
-    elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-        slot.call(request.group_id, slot.header.api_version, body)
-    else:
-        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+class JoinGroupHandler(MemberHandler, api_key=ApiKey.JOIN_GROUP):
+    request_class = PendingJoinGroup
+    takes_body = True
+
+    def start(self, slot: PendingJoinGroup, asked: WithBody) -> None:
+        request, body = asked
+        assert isinstance(request, JoinGroupRequest)
+        slot.member_id = request.member_id
+        if len(request.protocols) > PROTOCOLS_MAX:
+            slot.refuse(ErrorCode.INVALID_REQUEST)
+        elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            slot.call(request.group_id, slot.header.api_version, body)
+        else:
+            slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

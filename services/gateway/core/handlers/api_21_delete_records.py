@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.delete_records import (
@@ -26,7 +27,7 @@ from barnabas.wire.messages.delete_records import (
 from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import Operation, ResourceType, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
+from services.gateway.core.pending_calls import LogstoreHandler, PendingCalls, Question, leader_of
 from services.gateway.core.topic_names import INTERNAL_TOPICS
 
 _NO_LOW_WATERMARK = -1
@@ -37,8 +38,10 @@ class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteR
 
     LOST = ErrorCode.REQUEST_TIMED_OUT
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: DeleteRecordsResponse = DeleteRecordsResponse()
         self.timeout_ms = 0
 
@@ -56,27 +59,32 @@ class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteR
             question.result.low_watermark = told.low_watermark
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
-    config = slot.connection.processor.config
-    slot.timeout_ms = max(0, request.timeout_ms)
-    by_topic: dict[str, dict[int, int]] = {}
-    yield from _sort_offsets(request.topics, by_topic)
-    for topic, offsets in by_topic.items():
-        results: list[DeleteRecordsPartitionResult] = []
-        slot.response.topics.append(DeleteRecordsTopicResult(topic, results))
-        is_allowed = authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
-        for partition, offset in offsets.items():
-            result = DeleteRecordsPartitionResult(partition, _NO_LOW_WATERMARK, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            results.append(result)
-            if is_allowed:
-                _add(slot, topic, partition, offset, result)
+class DeleteRecordsHandler(LogstoreHandler, api_key=ApiKey.DELETE_RECORDS):
+    request_class = PendingDeleteRecords
+
+    def start(self, slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
+        config = self.config
+        slot.timeout_ms = max(0, request.timeout_ms)
+        by_topic: dict[str, dict[int, int]] = {}
+        yield from _sort_offsets(request.topics, by_topic)
+        for topic, offsets in by_topic.items():
+            results: list[DeleteRecordsPartitionResult] = []
+            slot.response.topics.append(DeleteRecordsTopicResult(topic, results))
+            is_allowed = authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
+            for partition, offset in offsets.items():
+                result = DeleteRecordsPartitionResult(
+                    partition, _NO_LOW_WATERMARK, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                results.append(result)
+                if is_allowed:
+                    _add(slot, topic, partition, offset, result)
+                yield 1
             yield 1
-        yield 1
-    # What the logstore may take, and time for the way there and back.
-    slot.ask(slot.timeout_ms + config.append_wait_ms_min)
+        # What the logstore may take, and time for the way there and back.
+        slot.ask(slot.timeout_ms + config.append_wait_ms_min)
 
 
 def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int, int]]) -> Steps[None]:
@@ -92,7 +100,7 @@ def _add(
     slot: PendingDeleteRecords, topic: str, partition: int, offset: int, result: DeleteRecordsPartitionResult
 ) -> None:
     """Ask the leader, or note the error that needs no question."""
-    known = leader_of(slot.connection.processor.image, topic, partition)
+    known = leader_of(slot.handler.image, topic, partition)
     if known is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif topic in INTERNAL_TOPICS:

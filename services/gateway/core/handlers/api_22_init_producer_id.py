@@ -9,46 +9,56 @@ Deviations: there is no transaction coordinator yet, so a transactional id is CO
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.slots import Slot
+from services.gateway.core.connection import Slot
+from services.gateway.core.handler import Handler, RequestEnvironment
+from services.gateway.core.producer_ids import ProducerIds
 
 
 class PendingInitProducerId(Slot):
     __slots__ = ()
 
+    handler: InitProducerIdHandler
+
     def producer_id_taken(self, producer_id: int | None) -> None:
         if producer_id is None:
             self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         else:
-            self.connection.processor.requests.respond(
-                self, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
-            )
+            self.handler.responder.respond(self, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
     def refuse(self, error: ErrorCode) -> None:
-        self.connection.processor.requests.respond(self, InitProducerIdResponse(error_code=error, producer_epoch=-1))
+        self.handler.responder.respond(self, InitProducerIdResponse(error_code=error, producer_epoch=-1))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()
         self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def cancel(self) -> None:
-        self.connection.processor.producer_ids.forget(self)
+        self.handler.producer_ids.forget(self)
 
 
-def start(slot: PendingInitProducerId, request: InitProducerIdRequest) -> None:
-    processor, context = slot.connection.processor, slot.connection.context
-    transactional_id = request.transactional_id
-    if (request.producer_id == -1) != (request.producer_epoch == -1) or transactional_id == "":
-        slot.refuse(ErrorCode.INVALID_REQUEST)
-    elif transactional_id is not None:
-        if authorize(context, Operation.WRITE, (ResourceType.TRANSACTIONAL_ID, transactional_id)):
-            slot.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+class InitProducerIdHandler(Handler, api_key=ApiKey.INIT_PRODUCER_ID):
+    request_class = PendingInitProducerId
+
+    def __init__(self, environment: RequestEnvironment, producer_ids: ProducerIds) -> None:
+        super().__init__(environment)
+        self.producer_ids = producer_ids
+
+    def start(self, slot: PendingInitProducerId, request: InitProducerIdRequest) -> None:
+        context = slot.connection.context
+        transactional_id = request.transactional_id
+        if (request.producer_id == -1) != (request.producer_epoch == -1) or transactional_id == "":
+            slot.refuse(ErrorCode.INVALID_REQUEST)
+        elif transactional_id is not None:
+            if authorize(context, Operation.WRITE, (ResourceType.TRANSACTIONAL_ID, transactional_id)):
+                slot.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                slot.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        elif not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
+            slot.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         else:
-            slot.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    elif not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
-        slot.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    else:
-        processor.deadlines.add(slot, processor.now_ms + processor.config.read_wait_ms_max)
-        processor.producer_ids.take(slot)
+            self.deadlines.add(slot, self.clock.now_ms + self.config.read_wait_ms_max)
+            self.producer_ids.take(slot)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse, ReplicaMove
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.alter_replica_log_dirs import (
@@ -28,7 +29,7 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
 from services.gateway.core.connection import Connection
 from services.gateway.core.log_dir_paths import parse_path_in_cluster
-from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
+from services.gateway.core.pending_calls import LogstoreHandler, PendingCalls, Question, leader_of
 
 
 class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPartitionResult]):
@@ -37,8 +38,10 @@ class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPar
     UNREACHED = ErrorCode.BROKER_NOT_AVAILABLE
     LOST = ErrorCode.REQUEST_TIMED_OUT
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: AlterReplicaLogDirsResponse = AlterReplicaLogDirsResponse()
 
     def request_of(self, queries: list[ReplicaMove]) -> contract.AlterReplicaLogDirsRequest:
@@ -54,25 +57,28 @@ class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPar
             question.result.error_code = error_code
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
-    processor, context = slot.connection.processor, slot.connection.context
-    is_allowed = authorize(context, Operation.ALTER, CLUSTER)
-    by_topic: dict[str, dict[int, str]] = {}
-    yield from _sort_paths(request, by_topic)
-    for topic, paths in by_topic.items():
-        results: list[AlterReplicaLogDirPartitionResult] = []
-        slot.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
-        for partition, path in paths.items():
-            result = AlterReplicaLogDirPartitionResult(partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            results.append(result)
-            if is_allowed:
-                _add(slot, topic, partition, path, result)
+class AlterReplicaLogDirsHandler(LogstoreHandler, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS):
+    request_class = PendingAlterReplicaLogDirs
+
+    def start(self, slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
+        context = slot.connection.context
+        is_allowed = authorize(context, Operation.ALTER, CLUSTER)
+        by_topic: dict[str, dict[int, str]] = {}
+        yield from _sort_paths(request, by_topic)
+        for topic, paths in by_topic.items():
+            results: list[AlterReplicaLogDirPartitionResult] = []
+            slot.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
+            for partition, path in paths.items():
+                result = AlterReplicaLogDirPartitionResult(partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                results.append(result)
+                if is_allowed:
+                    _add(slot, topic, partition, path, result)
+                yield 1
             yield 1
-        yield 1
-    slot.ask(processor.config.read_wait_ms_max)
+        slot.ask(self.config.read_wait_ms_max)
 
 
 def _sort_paths(request: AlterReplicaLogDirsRequest, by_topic: dict[str, dict[int, str]]) -> Steps[None]:
@@ -92,7 +98,7 @@ def _add(
     """Ask the broker that is meant, or note the error that needs no question."""
     node_id = slot.connection.context.node_id
     place = parse_path_in_cluster(path) if node_id == ANY_NODE else (node_id, path)
-    if leader_of(slot.connection.processor.image, topic, partition) is None:
+    if leader_of(slot.handler.image, topic, partition) is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif place is None:
         result.error_code = ErrorCode.LOG_DIR_NOT_FOUND

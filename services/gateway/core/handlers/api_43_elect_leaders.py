@@ -19,6 +19,7 @@ from typing import Final
 
 from barnabas.cluster.messages import NO_LEADER, ElectLeadersResponse, TopicPartition
 from barnabas.cluster.messages import ElectLeadersRequest as ControllerElectLeaders
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import elect_leaders as wire
@@ -26,7 +27,7 @@ from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, PartitionR
 from barnabas.wire.primitives import Steps
 from services.gateway.core.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
+from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, ControllerHandler, PendingControllerCalls
 from services.gateway.core.effects import ControllerAnswer
 from services.gateway.core.error_messages import told_message
 from services.gateway.core.topic_names import partitions_of
@@ -38,8 +39,10 @@ _ELECTION_TYPES: Final = (_PREFERRED, 1)
 class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
     __slots__ = ("asks_for_all", "election_type", "error_code", "results")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.election_type = 0
         self.asks_for_all = False
         self.error_code: int = ErrorCode.NONE
@@ -62,7 +65,7 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
         return answer.revision
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         by_topic: dict[str, list[PartitionResult]] = {}
@@ -71,45 +74,48 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
             yield 1
         results = [ReplicaElectionResult(topic, partitions) for topic, partitions in by_topic.items()]
         response = wire.ElectLeadersResponse(error_code=self.error_code, replica_election_results=results)
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
-    slot.asks_for_all = request.topic_partitions is None
-    slot.election_type = request.election_type
-    error = ErrorCode.NONE
-    if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif request.election_type not in _ELECTION_TYPES:
-        error = ErrorCode.INVALID_REQUEST
-    slot.error_code = error
-    unknown_left = UNKNOWN_NAMES_MAX
-    for topic in request.topic_partitions or []:
-        partitions = partitions_of(slot.connection.processor.image, topic.topic)
-        for partition in topic.partitions:
-            if (topic.topic, partition) not in slot.results:
-                is_known = partition in partitions
-                if error:
-                    slot.set(topic.topic, partition, error)
-                elif is_known or unknown_left:
-                    slot.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
-                    slot.add(TopicPartition(topic.topic, partition))
-                    unknown_left -= not is_known
-                else:
-                    slot.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+class ElectLeadersHandler(ControllerHandler, api_key=ApiKey.ELECT_LEADERS):
+    request_class = PendingElectLeaders
+
+    def start(self, slot: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
+        slot.asks_for_all = request.topic_partitions is None
+        slot.election_type = request.election_type
+        error = ErrorCode.NONE
+        if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        elif request.election_type not in _ELECTION_TYPES:
+            error = ErrorCode.INVALID_REQUEST
+        slot.error_code = error
+        unknown_left = UNKNOWN_NAMES_MAX
+        for topic in request.topic_partitions or []:
+            partitions = partitions_of(self.image, topic.topic)
+            for partition in topic.partitions:
+                if (topic.topic, partition) not in slot.results:
+                    is_known = partition in partitions
+                    if error:
+                        slot.set(topic.topic, partition, error)
+                    elif is_known or unknown_left:
+                        slot.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
+                        slot.add(TopicPartition(topic.topic, partition))
+                        unknown_left -= not is_known
+                    else:
+                        slot.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                yield 1
             yield 1
-        yield 1
-    if slot.asks_for_all and not error:
-        slot.error_code = ErrorCode.REQUEST_TIMED_OUT
-        yield from _add_all(slot)
-        if not slot.has_calls:
-            slot.error_code = ErrorCode.NONE
-    slot.ask(max(0, request.timeout_ms))
+        if slot.asks_for_all and not error:
+            slot.error_code = ErrorCode.REQUEST_TIMED_OUT
+            yield from _add_all(slot)
+            if not slot.has_calls:
+                slot.error_code = ErrorCode.NONE
+        slot.ask(max(0, request.timeout_ms))
 
 
 def _add_all(slot: PendingElectLeaders) -> Steps[None]:
     """All partitions that need an election as far as this gateway knows; the others are told nothing."""
-    image = slot.connection.processor.image
+    image = slot.handler.image
     for topic in list(image.topics_by_name.values()):
         for each in list(image.partitions_by_topic_id.get(topic.topic_id, {}).values()):
             wanted = each.replicas[0] if slot.election_type == _PREFERRED else NO_LEADER
