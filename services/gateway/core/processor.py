@@ -35,22 +35,24 @@ from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, Park
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured
-from services.gateway.core.administration import AdministrationRoom
-from services.gateway.core.appends import AppendRouter
-from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.clients import ClientRoom
-from services.gateway.core.clock import Clock
-from services.gateway.core.cluster_view import ClusterView
-from services.gateway.core.config import GatewayConfig
-from services.gateway.core.controller import ControllerRoom
-from services.gateway.core.conversions import ConversionRoom
-from services.gateway.core.coordination import CoordinationRoom
-from services.gateway.core.deadlines import Deadlines
-from services.gateway.core.effects import ControllerAnswer, Conversion, Outputs
-from services.gateway.core.fetch_memory import FetchMemory
-from services.gateway.core.fetch_sessions import FetchSessions
-from services.gateway.core.group_routing import GroupRouting
-from services.gateway.core.handler import Handler, RequestEnvironment
+from services.gateway.core.backends.append_router import AppendRouter
+from services.gateway.core.backends.controller_client import ControllerRoom
+from services.gateway.core.backends.coordinator_client import CoordinationRoom
+from services.gateway.core.backends.fetch_memory import FetchMemory
+from services.gateway.core.backends.group_routing import GroupRouting
+from services.gateway.core.backends.logstore_admin_client import AdministrationRoom
+from services.gateway.core.backends.logstores import Logstores
+from services.gateway.core.backends.logstores_meter import LogstoresMeter
+from services.gateway.core.backends.producer_ids import ProducerIds
+from services.gateway.core.backends.purgatory_client import ParkingRoom
+from services.gateway.core.backends.query_router import QueryRouter
+from services.gateway.core.backends.read_replicas import ReadReplicas
+from services.gateway.core.backends.read_router import ReadRouter
+from services.gateway.core.backends.record_format_converter import ConversionRoom
+from services.gateway.core.connections.connections import ClientRoom
+from services.gateway.core.connections.dispatcher import RequestRoom
+from services.gateway.core.connections.request_memory import RequestMemory
+from services.gateway.core.connections.responder import Responder
 from services.gateway.core.handlers import (
     SERVED_AFTER_A_WAIT,
     SERVED_ALONE,
@@ -64,19 +66,17 @@ from services.gateway.core.handlers.api_01_fetch import FetchHandler
 from services.gateway.core.handlers.api_02_list_offsets import ListOffsetsHandler
 from services.gateway.core.handlers.api_10_find_coordinator import FindCoordinatorHandler
 from services.gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
-from services.gateway.core.journal import Journal
-from services.gateway.core.logstores import Logstores
-from services.gateway.core.logstores_meter import LogstoresMeter
-from services.gateway.core.parking import ParkingRoom
-from services.gateway.core.producer_ids import ProducerIds
-from services.gateway.core.queries import QueryRouter
-from services.gateway.core.read_replicas import ReadReplicas
-from services.gateway.core.reads import ReadRouter
-from services.gateway.core.request_memory import RequestMemory
-from services.gateway.core.request_meter import RequestMeter
-from services.gateway.core.request_metrics import RequestMetrics, note_times
-from services.gateway.core.requests import RequestRoom
-from services.gateway.core.responder import Responder
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.clock import Clock
+from services.gateway.core.model.cluster_view import ClusterView
+from services.gateway.core.model.config import GatewayConfig
+from services.gateway.core.model.deadlines import Deadlines
+from services.gateway.core.model.log_lines import Journal
+from services.gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs
+from services.gateway.core.requests.fetch_sessions import FetchSessions
+from services.gateway.core.requests.handler import Handler, RequestEnvironment
+from services.gateway.core.requests.request_meter import RequestMeter
+from services.gateway.core.timing.request_metrics import RequestMetrics, note_times
 
 
 class Processor:

@@ -40,7 +40,7 @@ from barnabas.cluster.messages import (
 )
 from barnabas.runtime.protobuf import from_proto, to_proto
 from protos.controller.v1 import cluster_pb2, membership_pb2
-from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from services.gateway.shell.config import GatewayProperties
 
 SETTINGS: Final = b"settings"

@@ -25,9 +25,9 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.processes_messages import MessageSocket
 from barnabas.runtime.traces import trace_exporter
-from services.gateway.core.effects import Conversion, Log, LogLevel, Outputs
+from services.gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs
+from services.gateway.core.model.trace import Trace
 from services.gateway.core.processor import Processor
-from services.gateway.core.trace import Trace
 from services.gateway.shell import joint
 from services.gateway.shell.client_socket import ClientSocket
 from services.gateway.shell.conversion_worker import ConversionWorker

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.runtime.traces import Span
-from services.gateway.core.hops import HOP_NAMES
-from services.gateway.core.request_timing import RequestTiming
+from services.gateway.core.timing.hops import HOP_NAMES
+from services.gateway.core.timing.request_timing import RequestTiming
 
 SPAN_ID_BYTES: Final = 8
 

@@ -7,14 +7,14 @@ from typing import Any
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.appends import AppendRouter
-from services.gateway.core.connection import Connection, ResponseKind, Slot
-from services.gateway.core.fetch_sessions import FetchSession, FetchSessions
-from services.gateway.core.partition_appends import PendingAppend
+from services.gateway.core.backends.append_router import AppendRouter
+from services.gateway.core.backends.partition_appends import PendingAppend
+from services.gateway.core.connections.connection import Connection, ResponseKind, Slot
+from services.gateway.core.connections.dispatcher import RequestRoom, unsupported_version
+from services.gateway.core.connections.responder import Responder
 from services.gateway.core.processor import Processor
-from services.gateway.core.produce import PendingProduce
-from services.gateway.core.requests import RequestRoom, unsupported_version
-from services.gateway.core.responder import Responder
+from services.gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
+from services.gateway.core.requests.produce import PendingProduce
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 

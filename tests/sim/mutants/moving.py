@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from barnabas.channel.messages import AppendResult, StateAnswer
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.appends import AppendRouter
-from services.gateway.core.logstores import Logstore
-from services.gateway.core.partition_appends import PartitionAppends, PendingAppend
-from services.gateway.core.produce import PendingProduce
+from services.gateway.core.backends.append_router import AppendRouter
+from services.gateway.core.backends.logstores import Logstore
+from services.gateway.core.backends.partition_appends import PartitionAppends, PendingAppend
+from services.gateway.core.requests.produce import PendingProduce
 from tests.sim.mutants.planting import Mutants, replace_in
 
 MOVING = Mutants("leaders that move")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.channel.messages import ParkProduce
-from services.gateway.core.produce import PendingProduce
+from services.gateway.core.requests.produce import PendingProduce
 from services.purgatory.core.purgatory import PurgatoryCore
 from services.purgatory.core.waiting import NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND, FetchWait, ProduceWait
 from services.purgatory.core.watches import Measure, PartitionWatch, Standing, Wait, WaitHeap

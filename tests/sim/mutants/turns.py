@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from services.controller.core import requests
 from services.controller.core.request_answers import Request
-from services.gateway.core.connection import Slot
-from services.gateway.core.steps import RequestSteps
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.steps import RequestSteps
 from services.logstore.core.coordinator import coordination
 from tests.sim.mutants.planting import Mutants, replace_in
 

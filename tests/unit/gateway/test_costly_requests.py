@@ -13,7 +13,7 @@ import pytest
 from barnabas.channel.messages import CoordinateResponse, GroupAnswer
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core import steps
+from services.gateway.core.connections import steps
 from services.gateway.core.handlers import HANDLERS
 from tests.costly.instructions import counted
 from tests.costly.requests import costly_requests

@@ -43,9 +43,9 @@ from barnabas.wire.codec import decode_request, decode_response, encode_body, en
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.config import GatewayConfig, Listener
-from services.gateway.core.effects import (
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.config import GatewayConfig, Listener
+from services.gateway.core.model.outputs import (
     ControllerAnswer,
     ControllerCall,
     Conversion,

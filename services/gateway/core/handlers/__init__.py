@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.gateway.core.controller_calls import ControllerHandler
-from services.gateway.core.group_call import GroupHandler
-from services.gateway.core.group_wait import MemberHandler
-from services.gateway.core.handler import Handler
 from services.gateway.core.handlers.api_00_produce import ProduceHandler
 from services.gateway.core.handlers.api_01_fetch import FetchHandler
 from services.gateway.core.handlers.api_02_list_offsets import ListOffsetsHandler
@@ -56,7 +52,11 @@ from services.gateway.core.handlers.api_61_describe_producers import DescribePro
 from services.gateway.core.handlers.api_66_list_transactions import ListTransactionsHandler
 from services.gateway.core.handlers.api_74_list_config_resources import ListConfigResourcesHandler
 from services.gateway.core.handlers.api_75_describe_topic_partitions import DescribeTopicPartitionsHandler
-from services.gateway.core.pending_calls import LogstoreHandler
+from services.gateway.core.requests.admin_request import LogstoreHandler
+from services.gateway.core.requests.controller_request import ControllerHandler
+from services.gateway.core.requests.group_member_request import MemberHandler
+from services.gateway.core.requests.group_request import GroupHandler
+from services.gateway.core.requests.handler import Handler
 
 SERVED_ALONE: Final[tuple[type[Handler], ...]] = (
     ApiVersionsHandler,

@@ -28,10 +28,10 @@ from barnabas.wire.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.wire.primitives import Buffer, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.partition_appends import PartitionKey, PendingAppend
-from services.gateway.core.produce import BaseProduceHandler, PendingProduce
-from services.gateway.core.topic_names import INTERNAL_TOPICS
+from services.gateway.core.backends.partition_appends import PartitionKey, PendingAppend
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS
+from services.gateway.core.requests.produce import BaseProduceHandler, PendingProduce
 
 _VERSION_WITH_BATCHES = 3
 _VERSION_WITH_ZSTD = 7

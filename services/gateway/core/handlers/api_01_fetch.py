@@ -38,10 +38,10 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.fetch import BaseFetchHandler, PendingFetch
-from services.gateway.core.fetch_answer import READ_COMMITTED
-from services.gateway.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
-from services.gateway.core.fetch_target import FetchKey, FetchTarget
+from services.gateway.core.model.fetch_target import FetchKey, FetchTarget
+from services.gateway.core.requests.fetch import BaseFetchHandler, PendingFetch
+from services.gateway.core.requests.fetch_response import READ_COMMITTED
+from services.gateway.core.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
 
 _VERSION_WITH_TOPIC_IDS = 13
 

@@ -37,11 +37,11 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection, Slot
-from services.gateway.core.handler import Handler, RequestEnvironment
-from services.gateway.core.pending_query import PendingOffsetQuery
-from services.gateway.core.queries import QueryRouter
+from services.gateway.core.backends.pending_query import PendingOffsetQuery
+from services.gateway.core.backends.query_router import QueryRouter
+from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 _VERSION_WITH_NOT_AVAILABLE = 5
 _VERSION_WITH_TIMEOUT = 10

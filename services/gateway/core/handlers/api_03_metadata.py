@@ -32,11 +32,11 @@ from barnabas.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from services.gateway.core.authorization import CLUSTER, Operation, RequestContext, ResourceType, authorize
-from services.gateway.core.connection import Connection, Slot
-from services.gateway.core.controller_calls import ControllerHandler
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, RequestContext, ResourceType, authorize
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.requests.controller_request import ControllerHandler
 
 _CREATION_IS_UNDER_WAY = (
     int(ErrorCode.NONE),

@@ -21,10 +21,10 @@ from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.group_routing import GroupRouting
-from services.gateway.core.handler import Handler, RequestEnvironment
+from services.gateway.core.backends.group_routing import GroupRouting
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 _VERSION_WITH_BATCHES = 4
 _VERSION_WITH_SHARE = 6

@@ -17,10 +17,10 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_wait import MemberHandler, PendingMember
-from services.gateway.core.requests import WithBody
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.connections.dispatcher import WithBody
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_member_request import MemberHandler, PendingMember
 
 _VERSION_WITH_NULL_PROTOCOL = 7
 PROTOCOLS_MAX: Final = 100

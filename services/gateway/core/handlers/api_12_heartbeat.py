@@ -11,9 +11,9 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.group_call import GroupHandler, PendingGroupCall
-from services.gateway.core.requests import WithBody
+from services.gateway.core.connections.dispatcher import WithBody
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GroupHandler, PendingGroupCall
 
 
 class PendingHeartbeat(PendingGroupCall):

@@ -15,9 +15,9 @@ from typing import Final
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.group_wait import MemberHandler, PendingMember
-from services.gateway.core.requests import WithBody
+from services.gateway.core.connections.dispatcher import WithBody
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_member_request import MemberHandler, PendingMember
 
 _VERSION_WITH_PROTOCOL = 5
 ASSIGNMENTS_MAX: Final = 5_000

@@ -19,10 +19,10 @@ from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import GroupHandler
-from services.gateway.core.group_calls import PendingGroupCalls
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GroupHandler
+from services.gateway.core.requests.groups_request import PendingGroupCalls
 
 
 class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):

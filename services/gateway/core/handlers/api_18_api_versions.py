@@ -17,9 +17,9 @@ import re
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from services.gateway.core.config import GatewayConfig
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.config import GatewayConfig
+from services.gateway.core.requests.handler import Handler
 
 _VERSION_WITH_SOFTWARE_NAME = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")

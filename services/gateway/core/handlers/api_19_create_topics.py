@@ -39,11 +39,11 @@ from barnabas.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import ControllerHandler, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.requests.controller_request import ControllerHandler, PendingControllerCalls
 
 
 class PendingCreateTopics(PendingControllerCalls[NewTopic]):

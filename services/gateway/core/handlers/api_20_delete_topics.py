@@ -22,11 +22,15 @@ from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import delete_topics as wire
 from barnabas.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, ControllerHandler, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerCalls,
+)
 
 _VERSION_WITH_STATES = 6
 

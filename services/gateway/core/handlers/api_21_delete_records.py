@@ -25,10 +25,10 @@ from barnabas.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.pending_calls import LogstoreHandler, PendingCalls, Question, leader_of
-from services.gateway.core.topic_names import INTERNAL_TOPICS
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS
+from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
 
 _NO_LOW_WATERMARK = -1
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler, RequestEnvironment
-from services.gateway.core.producer_ids import ProducerIds
+from services.gateway.core.backends.producer_ids import ProducerIds
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
+from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 
 class PendingInitProducerId(Slot):

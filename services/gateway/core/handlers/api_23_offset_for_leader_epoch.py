@@ -29,9 +29,9 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.pending_calls import LogstoreHandler, PendingCalls, Question, leader_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
 
 
 class PendingOffsetForLeaderEpoch(PendingCalls[EndOffsetQuery, EpochEndOffset]):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 
 class DescribeAclsHandler(Handler, api_key=ApiKey.DESCRIBE_ACLS):

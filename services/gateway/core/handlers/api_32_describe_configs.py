@@ -34,13 +34,13 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import Operation, authorize
-from services.gateway.core.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
-from services.gateway.core.connection import Connection, Slot
-from services.gateway.core.effects import LogstoreCall
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.pending_calls import LogstoreHandler
-from services.gateway.core.topic_names import is_legal_topic_name
+from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.model.authorization import Operation, authorize
+from services.gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
+from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.outputs import LogstoreCall
+from services.gateway.core.model.topic_names import is_legal_topic_name
+from services.gateway.core.requests.admin_request import LogstoreHandler
 
 _LOGSTORE_WAIT_MS = 5_000
 """For one logstore, before the next one is asked."""

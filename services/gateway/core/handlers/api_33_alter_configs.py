@@ -16,15 +16,15 @@ from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import alter_configs as wire
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.config_alterations import (
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.requests.config_alterations import (
     CONFIGS_LOOKED_AT,
     SET,
     AskedChange,
     AskedResource,
     PendingAlterConfigs,
 )
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import ControllerHandler
+from services.gateway.core.requests.controller_request import ControllerHandler
 
 
 class PendingFullAlterConfigs(PendingAlterConfigs):

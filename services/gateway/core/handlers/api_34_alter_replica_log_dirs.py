@@ -26,10 +26,10 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.log_dir_paths import parse_path_in_cluster
-from services.gateway.core.pending_calls import LogstoreHandler, PendingCalls, Question, leader_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
+from services.gateway.core.model.log_dir_paths import parse_path_in_cluster
+from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
 
 
 class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPartitionResult]):

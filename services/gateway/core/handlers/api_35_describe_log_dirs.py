@@ -30,10 +30,10 @@ from barnabas.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.log_dir_paths import path_in_cluster
-from services.gateway.core.pending_calls import LogstoreHandler, PendingCalls, Question
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
+from services.gateway.core.model.log_dir_paths import path_in_cluster
+from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question
 
 PARTITIONS_PER_CALL: Final = 500
 

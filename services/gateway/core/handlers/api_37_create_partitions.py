@@ -31,12 +31,16 @@ from barnabas.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, ControllerHandler, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.topic_names import partitions_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.model.topic_names import partitions_of
+from services.gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerCalls,
+)
 
 _Asked: TypeAlias = tuple[NewPartitions, CreatePartitionsTopicResult]
 

@@ -13,8 +13,8 @@ from barnabas.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.requests.handler import Handler
 
 _NO_TIME = -1
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.requests.handler import Handler
 
 
 class RenewDelegationTokenHandler(Handler, api_key=ApiKey.RENEW_DELEGATION_TOKEN):

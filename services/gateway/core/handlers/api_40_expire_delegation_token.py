@@ -10,8 +10,8 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.requests.handler import Handler
 
 
 class ExpireDelegationTokenHandler(Handler, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN):

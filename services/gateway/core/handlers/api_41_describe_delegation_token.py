@@ -13,8 +13,8 @@ from barnabas.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.requests.handler import Handler
 
 
 class DescribeDelegationTokenHandler(Handler, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN):

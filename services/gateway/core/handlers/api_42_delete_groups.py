@@ -15,10 +15,10 @@ from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import GroupHandler
-from services.gateway.core.group_calls import PendingGroupCalls
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GroupHandler
+from services.gateway.core.requests.groups_request import PendingGroupCalls
 
 
 class PendingDeleteGroups(PendingGroupCalls[str]):

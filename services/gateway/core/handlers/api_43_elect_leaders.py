@@ -25,12 +25,16 @@ from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import elect_leaders as wire
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, PartitionResult, ReplicaElectionResult
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, ControllerHandler, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.topic_names import partitions_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.model.topic_names import partitions_of
+from services.gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerCalls,
+)
 
 _PREFERRED: Final = 0
 _ELECTION_TYPES: Final = (_PREFERRED, 1)

@@ -20,9 +20,14 @@ from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.config_alterations import CONFIGS_LOOKED_AT, AskedChange, AskedResource, PendingAlterConfigs
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import ControllerHandler
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.requests.config_alterations import (
+    CONFIGS_LOOKED_AT,
+    AskedChange,
+    AskedResource,
+    PendingAlterConfigs,
+)
+from services.gateway.core.requests.controller_request import ControllerHandler
 
 
 class PendingIncrementalAlterConfigs(PendingAlterConfigs):

@@ -18,9 +18,9 @@ from barnabas.wire.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 
 class ListPartitionReassignmentsHandler(Handler, api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS):

@@ -19,9 +19,9 @@ from barnabas.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 _EXACT: Final = 0
 _MATCH_TYPE_MAX: Final = 2

@@ -16,9 +16,9 @@ from barnabas.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 
 class DescribeUserScramCredentialsHandler(Handler, api_key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS):

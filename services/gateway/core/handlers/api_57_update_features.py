@@ -10,10 +10,10 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.requests.handler import Handler
 
 
 class UpdateFeaturesHandler(Handler, api_key=ApiKey.UPDATE_FEATURES):

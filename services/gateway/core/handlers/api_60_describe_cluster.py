@@ -18,9 +18,9 @@ from barnabas.wire.messages.describe_cluster import (
     DescribeClusterResponse,
     EndpointType,
 )
-from services.gateway.core.authorization import RequestContext
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import RequestContext
+from services.gateway.core.requests.handler import Handler
 
 
 class DescribeClusterHandler(Handler, api_key=ApiKey.DESCRIBE_CLUSTER):

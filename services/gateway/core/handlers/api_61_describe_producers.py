@@ -25,11 +25,11 @@ from barnabas.wire.messages.describe_producers import (
     TopicResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.error_messages import error_message
-from services.gateway.core.pending_calls import LogstoreHandler, PendingCalls, Question, leader_of
-from services.gateway.core.topic_names import is_legal_topic_name
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import error_message
+from services.gateway.core.model.topic_names import is_legal_topic_name
+from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
 
 
 class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]):

@@ -12,8 +12,8 @@ from typing import Final
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.requests.handler import Handler
 
 _STATES: Final = frozenset(
     (

@@ -19,10 +19,10 @@ from barnabas.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.model.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from services.gateway.core.requests.handler import Handler
 
 _LISTED: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 

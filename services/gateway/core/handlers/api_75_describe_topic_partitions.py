@@ -28,10 +28,10 @@ from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Slot
-from services.gateway.core.handler import Handler
-from services.gateway.core.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.connections.connection import Slot
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.requests.handler import Handler
 
 
 class DescribeTopicPartitionsHandler(Handler, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS):
