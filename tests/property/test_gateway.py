@@ -435,7 +435,7 @@ class Model:
             assert not logstore.reads.waiting
             assert not logstore.appends_in_flight
         assert not processor.appends.has_unrouted()
-        assert not processor.parking.has_entries()
+        assert not processor.purgatory.has_entries()
 
 
 # Long lists: with a minimum of 0 Hypothesis draws five actions on average, in which nothing happens.

@@ -2,7 +2,7 @@
 
 Pure and synchronous. The host, a process of its own or the simulation, has this loop:
 
-    processor = Processor(config, new_session_id, read_us, random_bytes)
+    processor = GatewayCore(config, new_session_id, read_us, random_bytes)
     until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
@@ -36,21 +36,21 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured
 from services.gateway.core.backends.append_router import AppendRouter
-from services.gateway.core.backends.controller_client import ControllerRoom
-from services.gateway.core.backends.coordinator_client import CoordinationRoom
+from services.gateway.core.backends.controller_client import ControllerClient
+from services.gateway.core.backends.coordinator_client import CoordinatorClient
 from services.gateway.core.backends.fetch_memory import FetchMemory
 from services.gateway.core.backends.group_routing import GroupRouting
-from services.gateway.core.backends.logstore_admin_client import AdministrationRoom
+from services.gateway.core.backends.logstore_admin_client import LogstoreAdminClient
 from services.gateway.core.backends.logstores import Logstores
 from services.gateway.core.backends.logstores_meter import LogstoresMeter
 from services.gateway.core.backends.producer_ids import ProducerIds
-from services.gateway.core.backends.purgatory_client import ParkingRoom
+from services.gateway.core.backends.purgatory_client import PurgatoryClient
 from services.gateway.core.backends.query_router import QueryRouter
 from services.gateway.core.backends.read_replicas import ReadReplicas
 from services.gateway.core.backends.read_router import ReadRouter
-from services.gateway.core.backends.record_format_converter import ConversionRoom
-from services.gateway.core.connections.connections import ClientRoom
-from services.gateway.core.connections.dispatcher import RequestRoom
+from services.gateway.core.backends.record_format_converter import RecordFormatConverter
+from services.gateway.core.connections.connections import Connections
+from services.gateway.core.connections.dispatcher import RequestDispatcher
 from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.connections.responder import Responder
 from services.gateway.core.handlers import (
@@ -71,7 +71,7 @@ from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.cluster_view import ClusterView
 from services.gateway.core.model.config import GatewayConfig
 from services.gateway.core.model.deadlines import Deadlines
-from services.gateway.core.model.log_lines import Journal
+from services.gateway.core.model.log_lines import LogLineBuffer
 from services.gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs
 from services.gateway.core.requests.fetch_sessions import FetchSessions
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
@@ -79,7 +79,7 @@ from services.gateway.core.requests.request_meter import RequestMeter
 from services.gateway.core.timing.request_metrics import RequestMetrics, note_times
 
 
-class Processor:
+class GatewayCore:
     """The rooms of the core, and the door to them. The attributes are for the rooms, the methods for the host."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Processor:
         self.clock = Clock()
         self.cluster = ClusterView(config)
         self.image = image = self.cluster.image
-        self.journal = Journal()
+        self.log_lines = LogLineBuffer()
         self.deadlines = Deadlines()
         self.request_memory = RequestMemory(config.queued_request_bytes_max)
         self.fetch_memory = FetchMemory(config.fetch_memory_bytes)
@@ -108,7 +108,7 @@ class Processor:
             config.fetch_session_eviction_ms,
             new_session_id,
         )
-        self.metrics = RequestMetrics(config, self.journal, served_versions(), read_us, random_bytes)
+        self.metrics = RequestMetrics(config, self.log_lines, served_versions(), read_us, random_bytes)
         # What requests are put to.
         clock = self.clock
         self.logstores = Logstores()
@@ -116,43 +116,49 @@ class Processor:
         self.reads = ReadRouter(self.logstores, self.fetch_memory)
         self.read_replicas = ReadReplicas(config.address_policy, clock, image, self.logstores)
         self.queries = QueryRouter(self.logstores)
-        self.administration = AdministrationRoom(self.logstores)
-        self.parking = ParkingRoom(clock)
-        self.conversions = ConversionRoom()
-        self.controller = ControllerRoom(image)
+        self.logstore_admin = LogstoreAdminClient(self.logstores)
+        self.purgatory = PurgatoryClient(clock)
+        self.converter = RecordFormatConverter()
+        self.controller = ControllerClient(image)
         self.producer_ids = ProducerIds(config.gateway_id, self.controller)
-        self.coordination = CoordinationRoom(self.logstores)
+        self.coordinators = CoordinatorClient(self.logstores)
         self.group_routing = GroupRouting(config, clock, image, self.controller)
         # Where they come from, and where their answers go.
-        self.clients = ClientRoom(
-            config, clock, self.deadlines, self.request_memory, self.fetch_memory, self.journal, self.metrics
+        self.connections = Connections(
+            config, clock, self.deadlines, self.request_memory, self.fetch_memory, self.log_lines, self.metrics
         )
         self.responder = Responder(
-            self.clients, clock, self.deadlines, self.request_memory, self.fetch_memory, self.journal, self.metrics
+            self.connections,
+            clock,
+            self.deadlines,
+            self.request_memory,
+            self.fetch_memory,
+            self.log_lines,
+            self.metrics,
         )
-        self.requests = RequestRoom(
-            self.clients, clock, self.request_memory, self.metrics, self.responder, self._create_handlers()
+        self.dispatcher = RequestDispatcher(
+            self.connections, clock, self.request_memory, self.metrics, self.responder, self._create_handlers()
         )
-        self.request_meter = RequestMeter(self.metrics, self.clients, self.conversions)
+        self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
         self.measured: list[Measured] = [self.request_meter, LogstoresMeter(self.logstores)]
         """What has something to report; the host asks them at a scrape."""
 
     def _create_handlers(self) -> dict[int, Handler]:
         """Return a handler for each API key that is served, with what it needs."""
         environment = RequestEnvironment(self.config, self.clock, self.cluster, self.deadlines, self.responder)
-        controller, administration = self.controller, self.administration
-        coordination, group_routing, parking = self.coordination, self.group_routing, self.parking
+        controller, logstore_admin = self.controller, self.logstore_admin
+        coordinators, group_routing, purgatory = self.coordinators, self.group_routing, self.purgatory
         handlers: list[Handler] = [
-            ProduceHandler(environment, self.appends, self.queries, parking, self.conversions),
-            FetchHandler(environment, self.reads, self.read_replicas, self.fetch_sessions, parking, self.conversions),
+            ProduceHandler(environment, self.appends, self.queries, purgatory, self.converter),
+            FetchHandler(environment, self.reads, self.read_replicas, self.fetch_sessions, purgatory, self.converter),
             ListOffsetsHandler(environment, self.queries),
             FindCoordinatorHandler(environment, group_routing),
             InitProducerIdHandler(environment, self.producer_ids),
             *(serving(environment) for serving in SERVED_ALONE),
             *(serving(environment, controller) for serving in SERVED_BY_CONTROLLER),
-            *(serving(environment, administration) for serving in SERVED_BY_LOGSTORES),
-            *(serving(environment, coordination, group_routing) for serving in SERVED_BY_COORDINATORS),
-            *(serving(environment, coordination, group_routing, parking) for serving in SERVED_AFTER_A_WAIT),
+            *(serving(environment, logstore_admin) for serving in SERVED_BY_LOGSTORES),
+            *(serving(environment, coordinators, group_routing) for serving in SERVED_BY_COORDINATORS),
+            *(serving(environment, coordinators, group_routing, purgatory) for serving in SERVED_AFTER_A_WAIT),
         ]
         return {handler.api_key: handler for handler in handlers}
 
@@ -163,35 +169,35 @@ class Processor:
     ) -> None:
         """`node_id` is the broker whose own port was connected to, if it was one."""
         self.clock.now_ms = now_ms
-        self.clients.opened(connection_id, listener, peer, node_id)
+        self.connections.opened(connection_id, listener, peer, node_id)
 
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        connection = self.clients.get(connection_id)
+        connection = self.connections.get(connection_id)
         if connection is not None:
-            self.requests.bytes_received(connection, data)
+            self.dispatcher.bytes_received(connection, data)
 
     def unsent_bytes(self, connection_id: int, unsent_bytes: int, now_ms: int) -> None:
         """How much of what was written to a connection the client has not taken; only changes need to be told."""
         self.clock.now_ms = now_ms
-        connection = self.clients.get(connection_id)
+        connection = self.connections.get(connection_id)
         if connection is not None:
-            self.clients.unsent_bytes(connection, unsent_bytes)
+            self.connections.unsent_bytes(connection, unsent_bytes)
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
         """The client is gone, or the socket broke."""
         self.clock.now_ms = now_ms
-        connection = self.clients.get(connection_id)
+        connection = self.connections.get(connection_id)
         if connection is not None:
-            self.clients.forget(connection)
+            self.connections.forget(connection)
 
     def drain(self, now_ms: int) -> None:
         """Start no further request; each connection closes when its answers are out. Over when `is_drained`."""
         self.clock.now_ms = now_ms
-        self.clients.drain()
+        self.connections.drain()
 
     def is_drained(self) -> bool:
-        return self.clients.is_drained()
+        return self.connections.is_drained()
 
     # --- logstores, purgatory, controller ---
 
@@ -206,7 +212,7 @@ class Processor:
         logstore.exchange_is_up = False
         logstore.exchange_credit.reset()
         self.queries.stream_lost(logstore)
-        self.administration.stream_lost(node_id)
+        self.logstore_admin.stream_lost(node_id)
         self.appends.stream_lost(logstore)
         logstore.exchange = None
 
@@ -253,27 +259,27 @@ class Processor:
 
     def coordinate_up(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.coordination.up(node_id)
+        self.coordinators.up(node_id)
 
     def coordinate_down(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.coordination.down(node_id)
+        self.coordinators.down(node_id)
 
     def coordinate_response(self, node_id: int, response: CoordinateResponse, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.coordination.answered(node_id, response)
+        self.coordinators.answered(node_id, response)
 
     def purgatory_up(self, pod_id: str, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.parking.pod_up(pod_id)
+        self.purgatory.pod_up(pod_id)
 
     def purgatory_down(self, pod_id: str, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.parking.pod_down(pod_id)
+        self.purgatory.pod_down(pod_id)
 
     def park_response(self, pod_id: str, response: ParkResponse, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.parking.answered(pod_id, response)
+        self.purgatory.answered(pod_id, response)
 
     def metadata_updated(self, update: UpdateMetadata, now_ms: int) -> None:
         """After it returns, requests are answered by this revision."""
@@ -289,7 +295,7 @@ class Processor:
 
     def logstore_answered(self, call_id: int, answer: AdministrationResponse | None, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.administration.answered(call_id, answer)
+        self.logstore_admin.answered(call_id, answer)
 
     def converted(self, conversion: Conversion, elapsed_ms: float, now_ms: int) -> None:
         """It has run, in `elapsed_ms`."""
@@ -302,20 +308,20 @@ class Processor:
         self.clock.now_ms = now_ms
         self.deadlines.expire(now_ms)
         if self.reads.has_waiting():
-            self.clients.close_stalled_readers()
+            self.connections.close_stalled_readers()
         if self.request_memory.has_waiting():
-            self.clients.close_stalled_senders()
+            self.connections.close_stalled_senders()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
-        has_work = self.clients.has_more() or self.appends.has_more() or self.cluster.has_new_leaders
+        has_work = self.connections.has_more() or self.appends.has_more() or self.cluster.has_new_leaders
         has_work = has_work or self.responder.steps.has_work()
-        if has_work or self.journal.lines:
+        if has_work or self.log_lines.lines:
             return self.clock.now_ms
         deadlines_ms = [
             self.deadlines.next_deadline_ms(),
             self.logstores.gather_until_ms(),
-            self.coordination.gather_until_ms(),
+            self.coordinators.gather_until_ms(),
         ]
         if self.reads.has_waiting() or self.request_memory.has_waiting():
             deadlines_ms.append(
@@ -331,22 +337,22 @@ class Processor:
             self.appends.routes_changed()
         self.appends.go_on()
         self.reads.memory_freed()
-        self.requests.run()
+        self.dispatcher.run()
         self.responder.steps.run()
         outputs = Outputs(
-            self.journal.take(),
+            self.log_lines.take(),
             self.logstores.take_exchanges(self.clock.now_ms),
             self.logstores.take_reads(),
-            self.coordination.take_messages(self.clock.now_ms),
-            self.parking.take_requests(),
+            self.coordinators.take_messages(self.clock.now_ms),
+            self.purgatory.take_requests(),
             self.controller.take_calls(),
-            self.administration.take_calls(),
-            self.administration.take_cancels(),
+            self.logstore_admin.take_calls(),
+            self.logstore_admin.take_cancels(),
         )
-        self.clients.take(outputs)
+        self.connections.take(outputs)
         if self.metrics.sending:
             self.metrics.turn_taken()
-        outputs.conversions = self.conversions.take()
+        outputs.conversions = self.converter.take()
         return outputs
 
     def turn_over(self) -> None:

@@ -27,7 +27,7 @@ from barnabas.runtime.processes_messages import MessageSocket
 from barnabas.runtime.traces import trace_exporter
 from services.gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs
 from services.gateway.core.model.trace import Trace
-from services.gateway.core.processor import Processor
+from services.gateway.core.processor import GatewayCore
 from services.gateway.shell import joint
 from services.gateway.shell.client_socket import ClientSocket
 from services.gateway.shell.conversion_worker import ConversionWorker
@@ -43,7 +43,7 @@ class ProcessorHost:
     def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
         core_config = properties.core_config(settings.bound_ports, settings.settings)
-        self._core = Processor(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
+        self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket] = {}
@@ -256,9 +256,9 @@ class ProcessorHost:
 
     def samples(self) -> Iterator[Sample]:
         """The lines of requests and answers in this processor."""
-        clients = self._core.clients
-        yield Sample(REQUEST_QUEUE_SIZE, (self._index,), clients.queued_requests())
-        yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), clients.queued_responses())
+        connections = self._core.connections
+        yield Sample(REQUEST_QUEUE_SIZE, (self._index,), connections.queued_requests())
+        yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), connections.queued_responses())
 
     def _tell_metrics(self) -> None:
         samples = [sample for part in self._measured for sample in part.samples()]

@@ -15,7 +15,7 @@ SPAN_ID_BYTES: Final = 8
 
 def spans_of(timing: RequestTiming) -> Iterator[Span]:
     """Of one that is finished."""
-    trace, slot = timing.trace, timing.slot
+    trace, slot = timing.trace, timing.pending
     assert trace is not None, "only what is traced has spans"
     header, context = slot.header, slot.connection.context
     attributes: dict[str, str | int] = {

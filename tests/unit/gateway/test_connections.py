@@ -283,7 +283,7 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
     world = World()
     client = world.client()
     client.produce(0)
-    connection = world.processor.clients.get(client.connection_id)
+    connection = world.processor.connections.get(client.connection_id)
     assert connection is not None
     world.processor.responder.throttle(connection, 100)
     world.turn()
@@ -301,7 +301,7 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
 def test_two_throttles_end_apart() -> None:
     world = World()
     client = world.client()
-    connection = world.processor.clients.get(client.connection_id)
+    connection = world.processor.connections.get(client.connection_id)
     assert connection is not None
     world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)
     world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)

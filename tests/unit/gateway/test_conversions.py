@@ -206,7 +206,7 @@ def test_conversions_are_counted_as_kafka_counted_them() -> None:
     client.fetch(version=1)
     world.logstore.read_result(RECORDS)
     world.convert(elapsed_ms=2.0)
-    counts = world.processor.conversions
+    counts = world.processor.converter
     times = counts.produce.time_ms
     assert (times.count, times.sum) == (2, 8_000)
     memory = counts.produce.memory_bytes

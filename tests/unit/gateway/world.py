@@ -54,7 +54,7 @@ from services.gateway.core.model.outputs import (
     LogstoreCall,
     Outputs,
 )
-from services.gateway.core.processor import Processor
+from services.gateway.core.processor import GatewayCore
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))
@@ -334,7 +334,7 @@ class World:
         session_ids = count(1)
         self.clock_us = 0
         """Passes when a test says so; all requests are timed by it."""
-        self.processor = Processor(
+        self.processor = GatewayCore(
             replace(CONFIG, **config), lambda: next(session_ids), lambda: self.clock_us, lambda count: b"\x01" * count
         )
         self.logs: list[Log] = []

@@ -20,7 +20,7 @@ class Asker(Protocol):
     def revision_applied(self) -> None: ...
 
 
-class ControllerRoom:
+class ControllerClient:
     __slots__ = ("_askers", "_awaiting", "_calls", "_image", "_next_call_id")
 
     def __init__(self, image: ClusterImage) -> None:

@@ -156,7 +156,7 @@ class _Stream:
         return message
 
 
-class CoordinationRoom:
+class CoordinatorClient:
     __slots__ = ("_logstores", "_sending", "_streams")
 
     def __init__(self, logstores: Logstores) -> None:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
-from services.gateway.core.backends.controller_client import ControllerRoom
+from services.gateway.core.backends.controller_client import ControllerClient
 from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.config import GatewayConfig
 from services.gateway.core.model.outputs import ControllerAnswer
@@ -45,7 +45,7 @@ def find_coordinator(image: ClusterImage, group_id: str) -> Coordinator | None:
 class GroupRouting(Untimed):
     __slots__ = ("_clock", "_config", "_controller", "_image", "_next_creation_ms")
 
-    def __init__(self, config: GatewayConfig, clock: Clock, image: ClusterImage, controller: ControllerRoom) -> None:
+    def __init__(self, config: GatewayConfig, clock: Clock, image: ClusterImage, controller: ControllerClient) -> None:
         self._config = config
         self._clock = clock
         self._image = image

@@ -43,7 +43,7 @@ class _Line:
 _LineKey: TypeAlias = tuple[int, type[AdministrationRequest]]
 
 
-class AdministrationRoom:
+class LogstoreAdminClient:
     __slots__ = ("_askers", "_calls", "_cancels", "_lines", "_logstores", "_next_call_id")
 
     def __init__(self, logstores: Logstores) -> None:

@@ -97,8 +97,8 @@ class Logstore:
         for each in times:
             append = self.appends_in_flight.get(each.request_id)
             query = self.queries_in_flight.get(each.request_id)
-            slot = append.produce if append is not None else query.asker if query is not None else None
-            asked.append((None if slot is None else slot.timing, each))
+            pending = append.produce if append is not None else query.asker if query is not None else None
+            asked.append((None if pending is None else pending.timing, each))
         return asked
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from typing import Protocol
 
 from barnabas.cluster.messages import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from services.gateway.core.backends.controller_client import ControllerRoom
+from services.gateway.core.backends.controller_client import ControllerClient
 from services.gateway.core.model.outputs import ControllerAnswer
 from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming, Untimed
@@ -40,7 +40,7 @@ class ProducerIds(Untimed):
         "_waiting",
     )
 
-    def __init__(self, gateway_id: str, controller: ControllerRoom) -> None:
+    def __init__(self, gateway_id: str, controller: ControllerClient) -> None:
         self._gateway_id = gateway_id
         self._controller = controller
         self._next_id = 0

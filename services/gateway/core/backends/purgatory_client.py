@@ -54,7 +54,7 @@ class Pod:
         """This turn's message, made when there is something to put into it."""
 
 
-class ParkingRoom:
+class PurgatoryClient:
     __slots__ = ("_clock", "_next_entry_id", "_parking", "_pods")
 
     def __init__(self, clock: Clock) -> None:

@@ -110,7 +110,7 @@ class DownConversion:
         self.owner.down_converted(self)
 
 
-class ConversionRoom:
+class RecordFormatConverter:
     __slots__ = ("_to_run", "fetch", "produce")
 
     def __init__(self) -> None:

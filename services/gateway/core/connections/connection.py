@@ -40,7 +40,7 @@ class ResponseKind(IntEnum):
     END_THROTTLING = 5
 
 
-class Slot:
+class PendingRequest:
     """One request of a connection, from its frame to its answer.
 
     Answers leave a connection in the order of its requests; this holds a request's place in that order. What a request
@@ -146,8 +146,8 @@ class Connection:
         "queued_bytes",
         "queued_frames",
         "queued_since_us",
+        "requests",
         "run_api_key",
-        "slots",
         "splitter",
         "throttles",
         "unanswered",
@@ -170,7 +170,7 @@ class Connection:
         """What these take, with `QUEUED_FRAME_BYTES` for each."""
         self.frame_since_ms = now_ms
         """When the frame that is still incomplete began to arrive, or might go on arriving."""
-        self.slots: deque[Slot] = deque()
+        self.requests: deque[PendingRequest] = deque()
         """Requests whose answers have not gone out, in order; the first is unanswered, others may be answered."""
         self.unanswered = 0
         self.run_api_key = -1
@@ -227,7 +227,7 @@ class Connection:
     @property
     def produce_answers(self) -> int:
         """How many produce requests have been answered; a run of them has no other requests in it."""
-        return self.produce_requests - len(self.slots)
+        return self.produce_requests - len(self.requests)
 
     def wants_pause(self) -> bool:
         """Whether more of its bytes would only pile up here."""

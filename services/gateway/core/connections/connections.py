@@ -13,19 +13,19 @@ from services.gateway.core.model.authorization import RequestContext
 from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.config import GatewayConfig
 from services.gateway.core.model.deadlines import Deadlines
-from services.gateway.core.model.log_lines import Journal
+from services.gateway.core.model.log_lines import LogLineBuffer
 from services.gateway.core.model.outputs import LogLevel, Outputs
 from services.gateway.core.timing.request_metrics import RequestMetrics
 
 
-class ClientRoom:
+class Connections:
     __slots__ = (
         "_aborts",
         "_clock",
         "_closes",
         "_connections",
         "_deadlines",
-        "_journal",
+        "_log_lines",
         "_metrics",
         "_next_turn",
         "_pauses",
@@ -47,13 +47,13 @@ class ClientRoom:
         deadlines: Deadlines,
         request_memory: RequestMemory,
         fetch_memory: FetchMemory,
-        journal: Journal,
+        log_lines: LogLineBuffer,
         metrics: RequestMetrics,
     ) -> None:
         self.config = config
         self._clock = clock
         self._deadlines = deadlines
-        self._journal = journal
+        self._log_lines = log_lines
         self._request_memory = request_memory
         self.fetch_memory = fetch_memory
         self._metrics = metrics
@@ -118,17 +118,17 @@ class ClientRoom:
         self._request_memory.held_bytes -= connection.splitter.buffered_bytes + connection.queued_bytes
         self._request_memory.forget(connection)
         self.fetch_memory.unsent_bytes -= connection.unsent_bytes
-        self._metrics.cancelled(connection.slots, connection.run_api_key, connection.unanswered)
-        for slot in connection.slots:
-            if slot.kind is None:
-                self._deadlines.remove(slot)
-                slot.cancel()
-                self._request_memory.held_bytes -= slot.frame_bytes
-            if slot.reserved_bytes:
-                self.fetch_memory.release(slot.reserved_bytes)
-            if slot.is_long:
-                self.discarded.add(slot)
-        connection.slots.clear()
+        self._metrics.cancelled(connection.requests, connection.run_api_key, connection.unanswered)
+        for pending in connection.requests:
+            if pending.kind is None:
+                self._deadlines.remove(pending)
+                pending.cancel()
+                self._request_memory.held_bytes -= pending.frame_bytes
+            if pending.reserved_bytes:
+                self.fetch_memory.release(pending.reserved_bytes)
+            if pending.is_long:
+                self.discarded.add(pending)
+        connection.requests.clear()
         connection.queued_frames.clear()
         connection.queued_since_us.clear()
 
@@ -138,7 +138,7 @@ class ClientRoom:
         idle_ms_max = self.config.connection_idle_ms_max
         if idle_ms >= idle_ms_max:
             event = "connection closed: idle"
-            self._journal.note(LogLevel.INFO, event, connection.context, None, {"idle_ms": idle_ms})
+            self._log_lines.note(LogLevel.INFO, event, connection.context, None, {"idle_ms": idle_ms})
             self.close(connection)
         else:
             self._deadlines.add(connection, now_ms - idle_ms + idle_ms_max)
@@ -152,7 +152,7 @@ class ClientRoom:
         for connection in stalled:
             event = "connection closed: its client takes no answers"
             unsent = {"unsent_bytes": connection.unsent_bytes}
-            self._journal.note(LogLevel.WARNING, event, connection.context, None, unsent)
+            self._log_lines.note(LogLevel.WARNING, event, connection.context, None, unsent)
             self.abort(connection)
 
     def close_stalled_senders(self) -> None:
@@ -166,7 +166,7 @@ class ClientRoom:
         for connection in stalled:
             event = "connection closed: its client does not finish a frame"
             held = {"buffered_bytes": connection.splitter.buffered_bytes}
-            self._journal.note(LogLevel.WARNING, event, connection.context, None, held)
+            self._log_lines.note(LogLevel.WARNING, event, connection.context, None, held)
             self.abort(connection)
 
     def unanswered_by_api_key(self) -> dict[int, int]:
@@ -183,7 +183,7 @@ class ClientRoom:
 
     def queued_responses(self) -> int:
         """Answers that wait for those before them."""
-        return sum(len(each.slots) - each.unanswered for each in self._connections.values())
+        return sum(len(each.requests) - each.unanswered for each in self._connections.values())
 
     def drain(self) -> None:
         self.is_draining = True

@@ -12,8 +12,8 @@ from barnabas.wire.headers import RequestHeader, decode_request_header
 from barnabas.wire.messages import Request
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from barnabas.wire.primitives import MalformedFrame, Steps, TooManyElements
-from services.gateway.core.connections.connection import QUEUED_FRAME_BYTES, Connection, Slot
-from services.gateway.core.connections.connections import ClientRoom
+from services.gateway.core.connections.connection import QUEUED_FRAME_BYTES, Connection, PendingRequest
+from services.gateway.core.connections.connections import Connections
 from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.connections.responder import Responder
 from services.gateway.core.model.clock import Clock
@@ -37,18 +37,18 @@ class RequestHandler(Protocol):
     """What serves the requests of one API key."""
 
     @property
-    def request_class(self) -> type[Slot]: ...
+    def request_class(self) -> type[PendingRequest]: ...
 
     @property
     def takes_body(self) -> bool: ...
 
-    def start(self, slot: Any, request: Any) -> Steps[None] | None: ...
+    def start(self, pending: Any, request: Any) -> Steps[None] | None: ...
 
 
-class RequestRoom:
+class RequestDispatcher:
     __slots__ = (
-        "_clients",
         "_clock",
+        "_connections",
         "_handlers",
         "_is_measured",
         "_metrics",
@@ -59,7 +59,7 @@ class RequestRoom:
 
     def __init__(
         self,
-        clients: ClientRoom,
+        connections: Connections,
         clock: Clock,
         request_memory: RequestMemory,
         metrics: RequestMetrics,
@@ -67,11 +67,11 @@ class RequestRoom:
         handlers: Mapping[int, RequestHandler],
     ) -> None:
         """`handlers` is by API key, and has one for each that `metrics` knows."""
-        self._clients = clients
+        self._connections = connections
         self._clock = clock
         self._request_memory = request_memory
         self._metrics = metrics
-        self._is_measured = clients.config.metrics_enable
+        self._is_measured = connections.config.metrics_enable
         self._responder = responder
         self._handlers = handlers
         self._routes: dict[int, tuple[RequestHandler, RequestKind]] = {
@@ -116,31 +116,31 @@ class RequestRoom:
             connection.frame_since_ms = self._clock.now_ms
             memory.yield_privilege(connection)
         if not answers_left:
-            self._clients.run_next_turn(connection)
+            self._connections.run_next_turn(connection)
         if memory.is_over() or connection.wants_pause():
-            self._clients.pause(connection)
+            self._connections.pause(connection)
 
     def run(self) -> None:
         """Start what may start now, and let the sockets follow."""
-        clients = self._clients
-        runnable = clients.runnable
+        connections = self._connections
+        runnable = connections.runnable
         while runnable:
             connection = runnable.popleft()
-            if clients.is_draining:
-                clients.drain_one(connection)
+            if connections.is_draining:
+                connections.drain_one(connection)
             elif not connection.is_closed:
                 self._run_one(connection)
             connection.is_runnable = False
         for connection in self._request_memory.take_resumable():
             if connection.is_paused and not connection.wants_pause():
-                clients.resume(connection)
+                connections.resume(connection)
 
     def _run_one(self, connection: Connection) -> None:
         queued = connection.queued_frames
         answers_left = _ANSWERS_PER_TURN
         while queued and connection.may_start(queued[0]):
             if not answers_left:
-                self._clients.run_next_turn(connection)
+                self._connections.run_next_turn(connection)
                 break
             frame = queued.popleft()
             frame_bytes = len(frame) + QUEUED_FRAME_BYTES
@@ -151,7 +151,7 @@ class RequestRoom:
                 return
             if connection.unanswered == 0:
                 answers_left = max(0, answers_left - 1 - len(frame) // _ANSWER_BYTES)
-        self._clients.adjust_reading(connection)
+        self._connections.adjust_reading(connection)
 
     # --- starting ---
 
@@ -177,37 +177,39 @@ class RequestRoom:
         except MalformedFrame as error:
             self._responder.refuse(connection, header or _readable_header(frame), str(error))
             return
-        slot = handler.request_class(handler, connection, header, len(frame))
+        pending = handler.request_class(handler, connection, header, len(frame))
         if self._is_measured:
             kind.requests = number = kind.requests + 1
-            kind.request_bytes += slot.frame_bytes
+            kind.request_bytes += pending.frame_bytes
             if number >= kind.time_at:
-                self._metrics.time(kind, slot, arrived_us)
-        self._open(connection, slot)
+                self._metrics.time(kind, pending, arrived_us)
+        self._open(connection, pending)
         if request is None:
-            connection.is_starting = slot.is_long = True
-            self._responder.steps.begin(slot, self._start_in_steps(slot, handler, frame, position))
+            connection.is_starting = pending.is_long = True
+            self._responder.steps.begin(pending, self._start_in_steps(pending, handler, frame, position))
             return
         try:
-            steps = handler.start(slot, WithBody(request, frame[position:]) if handler.takes_body else request)
+            steps = handler.start(pending, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
-                self._responder.steps.begin(slot, steps)
+                self._responder.steps.begin(pending, steps)
         except Exception as error:
             # A fault of ours that one request finds must not take the other connections with it.
-            self._responder.failed(slot, error)
+            self._responder.failed(pending, error)
 
-    def _start_in_steps(self, slot: Slot, handler: RequestHandler, frame: memoryview, position: int) -> Steps[None]:
+    def _start_in_steps(
+        self, pending: PendingRequest, handler: RequestHandler, frame: memoryview, position: int
+    ) -> Steps[None]:
         """Decode a long request and begin it. Nothing else of its connection begins before that is done."""
-        header, connection = slot.header, slot.connection
+        header, connection = pending.header, pending.connection
         try:
             request = yield from decode_request_in_steps(header.api_key, header.api_version, frame, position)
-            steps = handler.start(slot, WithBody(request, frame[position:]) if handler.takes_body else request)
+            steps = handler.start(pending, WithBody(request, frame[position:]) if handler.takes_body else request)
             if steps is not None:
                 yield from steps
-            self._clients.discarded.add(request)
+            self._connections.discarded.add(request)
         finally:
             connection.is_starting = False
-            self._clients.run_later(connection)
+            self._connections.run_later(connection)
 
     def _refuse_unserved(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         if header.api_key == ApiKey.API_VERSIONS:
@@ -225,15 +227,15 @@ class RequestRoom:
             _, kind = self._routes[kind_key(ApiKey.API_VERSIONS, 0)]
             kind.requests += 1
             kind.request_bytes += frame_bytes
-        slot = Slot(self._handlers[ApiKey.API_VERSIONS], connection, header_v0, frame_bytes)
-        self._open(connection, slot)
-        self._responder.respond(slot, unsupported_version())
+        pending = PendingRequest(self._handlers[ApiKey.API_VERSIONS], connection, header_v0, frame_bytes)
+        self._open(connection, pending)
+        self._responder.respond(pending, unsupported_version())
 
-    def _open(self, connection: Connection, slot: Slot) -> None:
-        connection.slots.append(slot)
+    def _open(self, connection: Connection, pending: PendingRequest) -> None:
+        connection.requests.append(pending)
         connection.unanswered += 1
-        connection.run_api_key = slot.header.api_key
-        self._request_memory.held_bytes += slot.frame_bytes
+        connection.run_api_key = pending.header.api_key
+        self._request_memory.held_bytes += pending.frame_bytes
 
 
 def unsupported_version() -> ApiVersionsResponse:

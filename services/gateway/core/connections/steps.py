@@ -16,7 +16,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from barnabas.wire.primitives import Steps
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.connections.discarded import Discarded
 
 STEPS_PER_TURN: Final = 500
@@ -27,7 +27,7 @@ DISCARDED_OBJECTS_PER_TURN: Final = 2_000
 
 
 class StepsOwner(Protocol):
-    def failed(self, slot: Slot, error: Exception) -> None:
+    def failed(self, pending: PendingRequest, error: Exception) -> None:
         """The work for a request has raised this."""
 
 
@@ -37,21 +37,21 @@ class RequestSteps:
     def __init__(self, owner: StepsOwner, discarded: Discarded) -> None:
         """`owner` closes the connection of work that fails."""
         self._owner = owner
-        self._running: Slot | None = None
+        self._running: PendingRequest | None = None
         self._steps_left = STEPS_PER_TURN
-        self._waiting: deque[Slot] = deque()
+        self._waiting: deque[PendingRequest] = deque()
         self.discarded = discarded
 
-    def begin(self, slot: Slot, steps: Steps[None]) -> None:
+    def begin(self, pending: PendingRequest, steps: Steps[None]) -> None:
         """Do this for a request, now as far as the turn allows; in place of what was still to be done for it."""
-        is_waiting = slot.steps is not None
-        slot.steps = steps
-        if is_waiting or slot is self._running:
+        is_waiting = pending.steps is not None
+        pending.steps = steps
+        if is_waiting or pending is self._running:
             return
         if self._waiting or self._running is not None or self._steps_left <= 0:
-            self._waiting.append(slot)
+            self._waiting.append(pending)
         else:
-            self._go_on(slot)
+            self._go_on(pending)
 
     def run(self) -> None:
         """Go on with what waits, until the turn's steps are used up; the next turn begins with this."""
@@ -64,31 +64,31 @@ class RequestSteps:
     def has_work(self) -> bool:
         return len(self._waiting) > 0 or self.discarded.has_work()
 
-    def _go_on(self, slot: Slot) -> None:
+    def _go_on(self, pending: PendingRequest) -> None:
         """The request's share, and into the line for another one where that is not enough."""
         left = min(self._steps_left, STEPS_AT_ONCE)
         self._steps_left -= left
-        self._running = slot
+        self._running = pending
         try:
-            while left > 0 and slot.steps is not None and not slot.connection.is_closed:
-                steps, slot.steps = slot.steps, None
+            while left > 0 and pending.steps is not None and not pending.connection.is_closed:
+                steps, pending.steps = pending.steps, None
                 for cost in steps:
                     left -= cost
-                    if left <= 0 or slot.steps is not None:
+                    if left <= 0 or pending.steps is not None:
                         break
                 else:
                     continue
-                if slot.steps is None:
-                    slot.steps = steps
+                if pending.steps is None:
+                    pending.steps = steps
         except Exception as error:
             # A fault that one request finds must not take the other connections with it.
-            self._owner.failed(slot, error)
+            self._owner.failed(pending, error)
         finally:
             self._running = None
         self._steps_left += left
-        if slot.steps is not None:
-            if slot.connection.is_closed:
-                self.discarded.add(slot.steps)
-                slot.steps = None
+        if pending.steps is not None:
+            if pending.connection.is_closed:
+                self.discarded.add(pending.steps)
+                pending.steps = None
             else:
-                self._waiting.append(slot)
+                self._waiting.append(pending)

@@ -39,7 +39,7 @@ from barnabas.wire.messages.list_offsets import (
 from barnabas.wire.primitives import Steps
 from services.gateway.core.backends.pending_query import PendingOffsetQuery
 from services.gateway.core.backends.query_router import QueryRouter
-from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
@@ -60,7 +60,7 @@ _VERSIONS_MIN = {
 """The first version that may ask for each special timestamp."""
 
 
-class PendingListOffsets(Slot):
+class PendingListOffsets(PendingRequest):
     __slots__ = ("queries", "response", "unanswered")
 
     handler: ListOffsetsHandler
@@ -123,7 +123,7 @@ class ListOffsetsHandler(Handler, api_key=ApiKey.LIST_OFFSETS):
         super().__init__(environment)
         self.queries = queries
 
-    def start(self, slot: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None]:
+    def start(self, pending: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None]:
         named: dict[tuple[str, int], int] = {}
         for topic in request.topics:
             for partition in topic.partitions:
@@ -133,9 +133,9 @@ class ListOffsetsHandler(Handler, api_key=ApiKey.LIST_OFFSETS):
             yield 1
         for topic in request.topics:
             responses: list[ListOffsetsPartitionResponse] = []
-            slot.response.topics.append(ListOffsetsTopicResponse(topic.name, responses))
+            pending.response.topics.append(ListOffsetsTopicResponse(topic.name, responses))
             resource = (ResourceType.TOPIC, topic.name)
-            is_allowed = request.replica_id < 0 and authorize(slot.connection.context, Operation.DESCRIBE, resource)
+            is_allowed = request.replica_id < 0 and authorize(pending.connection.context, Operation.DESCRIBE, resource)
             for partition in topic.partitions:
                 response = ListOffsetsPartitionResponse(partition.partition_index)
                 responses.append(response)
@@ -144,33 +144,33 @@ class ListOffsetsHandler(Handler, api_key=ApiKey.LIST_OFFSETS):
                 elif named[topic.name, partition.partition_index] > 1:
                     response.error_code = ErrorCode.INVALID_REQUEST
                 else:
-                    _ask(slot, request, topic.name, partition, response)
+                    _ask(pending, request, topic.name, partition, response)
                 yield 1
             yield 1
-        wait_ms = request.timeout_ms if slot.header.api_version >= _VERSION_WITH_TIMEOUT else 0
-        self.deadlines.add(slot, self.clock.now_ms + (wait_ms if wait_ms > 0 else self.config.read_wait_ms_max))
-        slot.ask_next()
+        wait_ms = request.timeout_ms if pending.header.api_version >= _VERSION_WITH_TIMEOUT else 0
+        self.deadlines.add(pending, self.clock.now_ms + (wait_ms if wait_ms > 0 else self.config.read_wait_ms_max))
+        pending.ask_next()
 
 
 def _ask(
-    slot: PendingListOffsets,
+    pending: PendingListOffsets,
     request: ListOffsetsRequest,
     topic: str,
     partition: ListOffsetsPartition,
     response: ListOffsetsPartitionResponse,
 ) -> None:
     """Add the question to this partition's leader, or the error that needs none."""
-    image = slot.handler.image
+    image = pending.handler.image
     metadata = image.topics_by_name.get(topic)
     leader = None if metadata is None else image.partition(metadata.topic_id, partition.partition_index)
     timestamp = partition.timestamp
     if metadata is None or leader is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif timestamp < 0 and slot.header.api_version < _VERSIONS_MIN.get(timestamp, 1 << 15):
+    elif timestamp < 0 and pending.header.api_version < _VERSIONS_MIN.get(timestamp, 1 << 15):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
     else:
         query = PendingOffsetQuery(
-            slot,
+            pending,
             metadata.topic_id,
             partition.partition_index,
             partition.current_leader_epoch,
@@ -178,4 +178,4 @@ def _ask(
             timestamp,
             response,
         )
-        slot.queries.append((query, leader.leader))
+        pending.queries.append((query, leader.leader))

@@ -95,48 +95,48 @@ class OffsetCommitHandler(GroupHandler, api_key=ApiKey.OFFSET_COMMIT):
     request_class = PendingOffsetCommit
     takes_body = True
 
-    def start(self, slot: PendingOffsetCommit, asked: WithBody) -> Steps[None]:
+    def start(self, pending: PendingOffsetCommit, asked: WithBody) -> Steps[None]:
         request, body = asked
         assert isinstance(request, OffsetCommitRequest)
-        slot.asked = request
-        if not authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        pending.asked = request
+        if not authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
         offsets: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
         for topic in request.topics:
-            yield from _add_topic(slot, topic, offsets)
+            yield from _add_topic(pending, topic, offsets)
         if request.topics and not offsets:
-            slot.respond()
-        elif slot.is_long or slot.answered or slot.call_version != slot.header.api_version:
-            yield from _split(request, offsets, slot.parts)
-            slot.call_parts(request.group_id)
+            pending.respond()
+        elif pending.is_long or pending.answered or pending.call_version != pending.header.api_version:
+            yield from _split(request, offsets, pending.parts)
+            pending.call_parts(request.group_id)
         else:
-            slot.call(request.group_id, slot.call_version, body)
+            pending.call(request.group_id, pending.call_version, body)
 
 
 def _add_topic(
-    slot: PendingOffsetCommit,
+    pending: PendingOffsetCommit,
     topic: OffsetCommitRequestTopic,
     offsets: dict[str, dict[int, OffsetCommitRequestPartition]],
 ) -> Steps[None]:
     """Have its partitions committed that there are, and refuse the others."""
-    image = slot.handler.image
+    image = pending.handler.image
     refusal = ErrorCode.NONE
-    if slot.header.api_version >= _VERSION_WITH_TOPIC_IDS:
+    if pending.header.api_version >= _VERSION_WITH_TOPIC_IDS:
         known = image.topics_by_id.get(topic.topic_id)
         if known is None:
             refusal = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             topic.name = known.topic
-    if not refusal and not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
+    if not refusal and not authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
         refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partitions = partitions_of(image, topic.name)
-    slot.topic_ids[topic.name] = topic.topic_id
+    pending.topic_ids[topic.name] = topic.topic_id
     yield 1
     for each in topic.partitions:
         if refusal or each.partition_index not in partitions:
             error = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            slot.add(topic.name, topic.topic_id, each.partition_index, error)
+            pending.add(topic.name, topic.topic_id, each.partition_index, error)
         else:
             offsets.setdefault(topic.name, {})[each.partition_index] = each
         yield 1

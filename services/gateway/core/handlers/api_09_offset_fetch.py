@@ -121,9 +121,9 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
 class OffsetFetchHandler(GroupHandler, api_key=ApiKey.OFFSET_FETCH):
     request_class = PendingOffsetFetch
 
-    def start(self, slot: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
-        slot.require_stable = request.require_stable
-        if slot.header.api_version >= _VERSION_WITH_GROUPS:
+    def start(self, pending: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
+        pending.require_stable = request.require_stable
+        if pending.header.api_version >= _VERSION_WITH_GROUPS:
             groups = request.groups
         else:
             topics = None
@@ -134,20 +134,20 @@ class OffsetFetchHandler(GroupHandler, api_key=ApiKey.OFFSET_FETCH):
                     yield 1
             groups = [OffsetFetchRequestGroup(request.group_id, topics=topics)]
         for group in groups:
-            slot.asked[group.group_id] = group
+            pending.asked[group.group_id] = group
             yield 1
-        for group in slot.asked.values():
-            yield from _add_group(slot, group)
-        slot.ask()
+        for group in pending.asked.values():
+            yield from _add_group(pending, group)
+        pending.ask()
 
 
-def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
-    slot.results[group.group_id] = result = OffsetFetchResponseGroup(group.group_id)
-    if not authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
-        slot.fail([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+def _add_group(pending: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
+    pending.results[group.group_id] = result = OffsetFetchResponseGroup(group.group_id)
+    if not authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
+        pending.fail([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     if group.topics is None:
-        _ask(slot, group, None)
+        _ask(pending, group, None)
         return
     wanted: dict[tuple[str, bytes], dict[int, None]] = {}
     for topic in group.topics:
@@ -159,7 +159,7 @@ def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Step
     part: list[OffsetFetchRequestTopics] = []
     room = GROUP_CALL_ELEMENTS_MAX
     for (name, topic_id), partitions in wanted.items():
-        known = _name_of(slot, name, topic_id)
+        known = _name_of(pending, name, topic_id)
         indexes_left = list(partitions)
         if isinstance(known, ErrorCode):
             yield from _refuse(result, OffsetFetchRequestTopics(name, topic_id, indexes_left), known)
@@ -171,31 +171,31 @@ def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Step
             yield 1 + len(indexes_now)
             if room > 1 and not indexes_left:
                 break
-            _ask(slot, group, part)
+            _ask(pending, group, part)
             part, room = [], GROUP_CALL_ELEMENTS_MAX
             if not indexes_left:
                 break
-    if part or group.group_id not in slot.added:
-        _ask(slot, group, part)
+    if part or group.group_id not in pending.added:
+        _ask(pending, group, part)
 
 
 def _ask(
-    slot: PendingOffsetFetch, group: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestTopics] | None
+    pending: PendingOffsetFetch, group: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestTopics] | None
 ) -> None:
     elements = 1 + sum(1 + len(topic.partition_indexes) for topic in topics or ())
     query = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, topics)
-    slot.added[group.group_id] = None
-    slot.add(group.group_id, query, elements)
+    pending.added[group.group_id] = None
+    pending.add(group.group_id, query, elements)
 
 
-def _name_of(slot: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:
+def _name_of(pending: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:
     """The topic by name, or why it is not asked for."""
-    if slot.by_id:
-        known = slot.handler.image.topics_by_id.get(topic_id)
+    if pending.by_id:
+        known = pending.handler.image.topics_by_id.get(topic_id)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = known.topic
-    if not authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
+    if not authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name
 

@@ -22,7 +22,7 @@ from barnabas.wire.messages.find_coordinator import (
 )
 from barnabas.wire.primitives import Steps
 from services.gateway.core.backends.group_routing import GroupRouting
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
@@ -44,14 +44,14 @@ class FindCoordinatorHandler(Handler, api_key=ApiKey.FIND_COORDINATOR):
         super().__init__(environment)
         self.group_routing = group_routing
 
-    def start(self, slot: Slot, request: FindCoordinatorRequest) -> Steps[None]:
-        if slot.header.api_version >= _VERSION_WITH_BATCHES:
+    def start(self, pending: PendingRequest, request: FindCoordinatorRequest) -> Steps[None]:
+        if pending.header.api_version >= _VERSION_WITH_BATCHES:
             response = FindCoordinatorResponse()
             for key in request.coordinator_keys:
-                response.coordinators.append(self._find(slot, key, request.key_type))
+                response.coordinators.append(self._find(pending, key, request.key_type))
                 yield 1
         else:
-            one = self._find(slot, request.key, request.key_type)
+            one = self._find(pending, request.key, request.key_type)
             response = FindCoordinatorResponse(
                 error_code=one.error_code,
                 error_message=one.error_message,
@@ -59,27 +59,29 @@ class FindCoordinatorHandler(Handler, api_key=ApiKey.FIND_COORDINATOR):
                 host=one.host,
                 port=one.port,
             )
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)
 
-    def _find(self, slot: Slot, key: str, key_type: int) -> Coordinator:
-        error = _error(slot, key, key_type)
+    def _find(self, pending: PendingRequest, key: str, key_type: int) -> Coordinator:
+        error = _error(pending, key, key_type)
         if not error:
             coordinator = self.group_routing.coordinator_of(key)
-            address = coordinator and self.cluster.address_of(coordinator.node_id, slot.connection.context)
+            address = coordinator and self.cluster.address_of(coordinator.node_id, pending.connection.context)
             if address is not None:
                 return Coordinator(key, address.node_id, address.host, address.port)
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, -1, "", -1, error, error.message)
 
 
-def _error(slot: Slot, key: str, key_type: int) -> ErrorCode:
+def _error(pending: PendingRequest, key: str, key_type: int) -> ErrorCode:
     """What is wrong with the question; nothing with one for a group."""
     resource_type = _RESOURCES.get(key_type)
     if resource_type is None:
         return ErrorCode.INVALID_REQUEST
-    if key_type == CoordinatorType.SHARE and (slot.header.api_version < _VERSION_WITH_SHARE or not _is_share_key(key)):
+    if key_type == CoordinatorType.SHARE and (
+        pending.header.api_version < _VERSION_WITH_SHARE or not _is_share_key(key)
+    ):
         return ErrorCode.INVALID_REQUEST
-    if not authorize(slot.connection.context, Operation.DESCRIBE, (resource_type, key)):
+    if not authorize(pending.connection.context, Operation.DESCRIBE, (resource_type, key)):
         return _DENIED[resource_type]
     return ErrorCode.NONE if key_type == CoordinatorType.GROUP else ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -43,13 +43,13 @@ class JoinGroupHandler(MemberHandler, api_key=ApiKey.JOIN_GROUP):
     request_class = PendingJoinGroup
     takes_body = True
 
-    def start(self, slot: PendingJoinGroup, asked: WithBody) -> None:
+    def start(self, pending: PendingJoinGroup, asked: WithBody) -> None:
         request, body = asked
         assert isinstance(request, JoinGroupRequest)
-        slot.member_id = request.member_id
+        pending.member_id = request.member_id
         if len(request.protocols) > PROTOCOLS_MAX:
-            slot.refuse(ErrorCode.INVALID_REQUEST)
-        elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            slot.call(request.group_id, slot.header.api_version, body)
+            pending.refuse(ErrorCode.INVALID_REQUEST)
+        elif authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.call(request.group_id, pending.header.api_version, body)
         else:
-            slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -27,10 +27,10 @@ class HeartbeatHandler(GroupHandler, api_key=ApiKey.HEARTBEAT):
     request_class = PendingHeartbeat
     takes_body = True
 
-    def start(self, slot: PendingHeartbeat, asked: WithBody) -> None:
+    def start(self, pending: PendingHeartbeat, asked: WithBody) -> None:
         request, body = asked
         assert isinstance(request, HeartbeatRequest)
-        if authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            slot.call(request.group_id, slot.header.api_version, body)
+        if authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.call(request.group_id, pending.header.api_version, body)
         else:
-            slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -50,14 +50,14 @@ class LeaveGroupHandler(GroupHandler, api_key=ApiKey.LEAVE_GROUP):
     request_class = PendingLeaveGroup
     takes_body = True
 
-    def start(self, slot: PendingLeaveGroup, asked: WithBody) -> Steps[None]:
+    def start(self, pending: PendingLeaveGroup, asked: WithBody) -> Steps[None]:
         request, body = asked
         assert isinstance(request, LeaveGroupRequest)
-        if not authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
-        if not slot.is_long or not request.members:
-            slot.call(request.group_id, slot.header.api_version, body)
+        if not pending.is_long or not request.members:
+            pending.call(request.group_id, pending.header.api_version, body)
             return
         named: dict[tuple[str, str | None], MemberIdentity] = {}
         for member in request.members:
@@ -66,5 +66,5 @@ class LeaveGroupHandler(GroupHandler, api_key=ApiKey.LEAVE_GROUP):
         members = list(named.values())
         for first in range(0, len(members), GROUP_CALL_ELEMENTS_MAX):
             part = members[first : first + GROUP_CALL_ELEMENTS_MAX]
-            slot.parts.append(LeaveGroupRequest(request.group_id, members=part))
-        slot.call_parts(request.group_id)
+            pending.parts.append(LeaveGroupRequest(request.group_id, members=part))
+        pending.call_parts(request.group_id)

@@ -35,15 +35,15 @@ class SyncGroupHandler(MemberHandler, api_key=ApiKey.SYNC_GROUP):
     request_class = PendingSyncGroup
     takes_body = True
 
-    def start(self, slot: PendingSyncGroup, asked: WithBody) -> None:
+    def start(self, pending: PendingSyncGroup, asked: WithBody) -> None:
         request, body = asked
         assert isinstance(request, SyncGroupRequest)
-        version = slot.header.api_version
+        version = pending.header.api_version
         if version >= _VERSION_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
-            slot.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            pending.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         elif len(request.assignments) > ASSIGNMENTS_MAX:
-            slot.refuse(ErrorCode.INVALID_REQUEST)
-        elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-            slot.call(request.group_id, version, body)
+            pending.refuse(ErrorCode.INVALID_REQUEST)
+        elif authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.call(request.group_id, version, body)
         else:
-            slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

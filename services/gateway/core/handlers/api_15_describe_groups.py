@@ -51,13 +51,13 @@ class PendingDescribeGroups(PendingGroupCalls[str]):
 class DescribeGroupsHandler(GroupHandler, api_key=ApiKey.DESCRIBE_GROUPS):
     request_class = PendingDescribeGroups
 
-    def start(self, slot: PendingDescribeGroups, request: DescribeGroupsRequest) -> Steps[None]:
+    def start(self, pending: PendingDescribeGroups, request: DescribeGroupsRequest) -> Steps[None]:
         for group_id in dict.fromkeys(request.groups):
-            slot.results[group_id] = _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            if authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group_id)):
-                slot.add(group_id, group_id, 10)
+            pending.results[group_id] = _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group_id)):
+                pending.add(group_id, group_id, 10)
             yield 1
-        slot.ask()
+        pending.ask()
 
 
 def _refused(group_id: str, error: int) -> DescribedGroup:

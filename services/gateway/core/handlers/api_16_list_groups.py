@@ -65,12 +65,12 @@ class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
 class ListGroupsHandler(GroupHandler, api_key=ApiKey.LIST_GROUPS):
     request_class = PendingListGroups
 
-    def start(self, slot: PendingListGroups, request: ListGroupsRequest) -> None:
+    def start(self, pending: PendingListGroups, request: ListGroupsRequest) -> None:
         # Of all that is named, some states and types are known.
         request.states_filter = list(dict.fromkeys(request.states_filter))[:SHORT_ELEMENTS_MAX]
         request.types_filter = list(dict.fromkeys(request.types_filter))[:SHORT_ELEMENTS_MAX]
-        asked_node = slot.connection.context.node_id
+        asked_node = pending.connection.context.node_id
         brokers = self.image.brokers
         for node_id in list(brokers) if asked_node == ANY_NODE else [asked_node]:
-            slot.add_at(node_id, 0, request)
-        slot.ask()
+            pending.add_at(node_id, 0, request)
+        pending.ask()

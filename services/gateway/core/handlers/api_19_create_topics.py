@@ -78,8 +78,8 @@ class PendingCreateTopics(PendingControllerCalls[NewTopic]):
 class CreateTopicsHandler(ControllerHandler, api_key=ApiKey.CREATE_TOPICS):
     request_class = PendingCreateTopics
 
-    def start(self, slot: PendingCreateTopics, request: CreateTopicsRequest) -> Steps[None]:
-        slot.validate_only = request.validate_only
+    def start(self, pending: PendingCreateTopics, request: CreateTopicsRequest) -> Steps[None]:
+        pending.validate_only = request.validate_only
         wanted: dict[str, CreatableTopic | None] = {}
         partitions = 0
         for topic in request.topics:
@@ -89,23 +89,23 @@ class CreateTopicsHandler(ControllerHandler, api_key=ApiKey.CREATE_TOPICS):
             yield 1
         is_excessive = partitions > PARTITIONS_PER_REQUEST_MAX
         for name, topic_or_none in wanted.items():
-            error, message = _refusal(slot, name, topic_or_none)
+            error, message = _refusal(pending, name, topic_or_none)
             if not error and is_excessive:
                 error, message = ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS
             if error or topic_or_none is None:
-                slot.refuse(name, error, message)
+                pending.refuse(name, error, message)
             else:
-                slot.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
+                pending.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
                 new = _new_topic(topic_or_none)
                 cost = 1 + (max(1, new.partitions) + len(new.configs)) // 10 + len(new.assignments)
-                slot.add(new, cost)
+                pending.add(new, cost)
                 yield cost
             yield 1
-        slot.ask(request.timeout_ms)
+        pending.ask(request.timeout_ms)
 
 
-def _refusal(slot: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:
-    context = slot.connection.context
+def _refusal(pending: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:
+    context = pending.connection.context
     if not (
         authorize(context, Operation.CREATE, CLUSTER)
         or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))

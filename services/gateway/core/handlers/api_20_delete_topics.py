@@ -66,9 +66,9 @@ class PendingDeleteTopics(PendingControllerCalls[_Asked]):
 class DeleteTopicsHandler(ControllerHandler, api_key=ApiKey.DELETE_TOPICS):
     request_class = PendingDeleteTopics
 
-    def start(self, slot: PendingDeleteTopics, request: DeleteTopicsRequest) -> Steps[None]:
+    def start(self, pending: PendingDeleteTopics, request: DeleteTopicsRequest) -> Steps[None]:
         states = request.topics
-        if slot.header.api_version < _VERSION_WITH_STATES:
+        if pending.header.api_version < _VERSION_WITH_STATES:
             states = [DeleteTopicState(name) for name in request.topic_names]
         named: dict[tuple[str | None, bytes], int] = {}
         for state in states:
@@ -77,34 +77,34 @@ class DeleteTopicsHandler(ControllerHandler, api_key=ApiKey.DELETE_TOPICS):
             yield 1
         unknown_left = UNKNOWN_NAMES_MAX
         for state in states:
-            error = _error(slot, state, named[state.name, state.topic_id])
+            error = _error(pending, state, named[state.name, state.topic_id])
             result = DeletableTopicResult(state.name, state.topic_id, error, error.message if error else None)
-            slot.results.append(result)
+            pending.results.append(result)
             if not error:
-                is_known = _is_known(slot, state)
+                is_known = _is_known(pending, state)
                 if is_known or unknown_left:
                     _set(result, ErrorCode.REQUEST_TIMED_OUT)
-                    slot.add((TopicReference(state.name or "", state.topic_id), result))
+                    pending.add((TopicReference(state.name or "", state.topic_id), result))
                     unknown_left -= not is_known
                 else:
                     _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name else ErrorCode.UNKNOWN_TOPIC_ID)
             yield 1
-        slot.ask(request.timeout_ms)
+        pending.ask(request.timeout_ms)
 
 
-def _error(slot: PendingDeleteTopics, state: DeleteTopicState, times_named: int) -> ErrorCode:
+def _error(pending: PendingDeleteTopics, state: DeleteTopicState, times_named: int) -> ErrorCode:
     has_name, has_id = state.name is not None, state.topic_id != ZERO_UUID
     if times_named > 1 or has_name == has_id:
         return ErrorCode.INVALID_REQUEST
-    topic = None if has_name else slot.handler.image.topics_by_id.get(state.topic_id)
+    topic = None if has_name else pending.handler.image.topics_by_id.get(state.topic_id)
     name = state.name if topic is None else topic.topic
-    if not authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, name or "")):
+    if not authorize(pending.connection.context, Operation.DELETE, (ResourceType.TOPIC, name or "")):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 
-def _is_known(slot: PendingDeleteTopics, state: DeleteTopicState) -> bool:
-    image = slot.handler.image
+def _is_known(pending: PendingDeleteTopics, state: DeleteTopicState) -> bool:
+    image = pending.handler.image
     return state.topic_id in image.topics_by_id if state.name is None else state.name in image.topics_by_name
 
 

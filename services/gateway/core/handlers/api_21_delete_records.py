@@ -65,26 +65,26 @@ class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteR
 class DeleteRecordsHandler(LogstoreHandler, api_key=ApiKey.DELETE_RECORDS):
     request_class = PendingDeleteRecords
 
-    def start(self, slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
+    def start(self, pending: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
         config = self.config
-        slot.timeout_ms = max(0, request.timeout_ms)
+        pending.timeout_ms = max(0, request.timeout_ms)
         by_topic: dict[str, dict[int, int]] = {}
         yield from _sort_offsets(request.topics, by_topic)
         for topic, offsets in by_topic.items():
             results: list[DeleteRecordsPartitionResult] = []
-            slot.response.topics.append(DeleteRecordsTopicResult(topic, results))
-            is_allowed = authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
+            pending.response.topics.append(DeleteRecordsTopicResult(topic, results))
+            is_allowed = authorize(pending.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
             for partition, offset in offsets.items():
                 result = DeleteRecordsPartitionResult(
                     partition, _NO_LOW_WATERMARK, ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 )
                 results.append(result)
                 if is_allowed:
-                    _add(slot, topic, partition, offset, result)
+                    _add(pending, topic, partition, offset, result)
                 yield 1
             yield 1
         # What the logstore may take, and time for the way there and back.
-        slot.ask(slot.timeout_ms + config.append_wait_ms_min)
+        pending.ask(pending.timeout_ms + config.append_wait_ms_min)
 
 
 def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int, int]]) -> Steps[None]:
@@ -97,15 +97,15 @@ def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int
 
 
 def _add(
-    slot: PendingDeleteRecords, topic: str, partition: int, offset: int, result: DeleteRecordsPartitionResult
+    pending: PendingDeleteRecords, topic: str, partition: int, offset: int, result: DeleteRecordsPartitionResult
 ) -> None:
     """Ask the leader, or note the error that needs no question."""
-    known = leader_of(slot.handler.image, topic, partition)
+    known = leader_of(pending.handler.image, topic, partition)
     if known is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif topic in INTERNAL_TOPICS:
         result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:
         topic_id, leader = known
-        result.error_code = slot.LOST
-        slot.add(leader, contract.DeleteRecordsPartition(topic_id, partition, offset), result)
+        result.error_code = pending.LOST
+        pending.add(leader, contract.DeleteRecordsPartition(topic_id, partition, offset), result)

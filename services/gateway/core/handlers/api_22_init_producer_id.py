@@ -13,12 +13,12 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from services.gateway.core.backends.producer_ids import ProducerIds
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 
-class PendingInitProducerId(Slot):
+class PendingInitProducerId(PendingRequest):
     __slots__ = ()
 
     handler: InitProducerIdHandler
@@ -47,18 +47,18 @@ class InitProducerIdHandler(Handler, api_key=ApiKey.INIT_PRODUCER_ID):
         super().__init__(environment)
         self.producer_ids = producer_ids
 
-    def start(self, slot: PendingInitProducerId, request: InitProducerIdRequest) -> None:
-        context = slot.connection.context
+    def start(self, pending: PendingInitProducerId, request: InitProducerIdRequest) -> None:
+        context = pending.connection.context
         transactional_id = request.transactional_id
         if (request.producer_id == -1) != (request.producer_epoch == -1) or transactional_id == "":
-            slot.refuse(ErrorCode.INVALID_REQUEST)
+            pending.refuse(ErrorCode.INVALID_REQUEST)
         elif transactional_id is not None:
             if authorize(context, Operation.WRITE, (ResourceType.TRANSACTIONAL_ID, transactional_id)):
-                slot.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                pending.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
-                slot.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                pending.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         elif not authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER):
-            slot.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            pending.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         else:
-            self.deadlines.add(slot, self.clock.now_ms + self.config.read_wait_ms_max)
-            self.producer_ids.take(slot)
+            self.deadlines.add(pending, self.clock.now_ms + self.config.read_wait_ms_max)
+            self.producer_ids.take(pending)

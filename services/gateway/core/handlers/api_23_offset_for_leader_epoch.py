@@ -60,12 +60,12 @@ class PendingOffsetForLeaderEpoch(PendingCalls[EndOffsetQuery, EpochEndOffset]):
 class OffsetForLeaderEpochHandler(LogstoreHandler, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH):
     request_class = PendingOffsetForLeaderEpoch
 
-    def start(self, slot: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> Steps[None]:
+    def start(self, pending: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> Steps[None]:
         for topic in request.topics:
             results: list[EpochEndOffset] = []
-            slot.response.topics.append(OffsetForLeaderTopicResult(topic.topic, results))
+            pending.response.topics.append(OffsetForLeaderTopicResult(topic.topic, results))
             resource = (ResourceType.TOPIC, topic.topic)
-            is_allowed = request.replica_id < 0 and authorize(slot.connection.context, Operation.DESCRIBE, resource)
+            is_allowed = request.replica_id < 0 and authorize(pending.connection.context, Operation.DESCRIBE, resource)
             for asked in topic.partitions:
                 result = EpochEndOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER, asked.partition)
                 results.append(result)
@@ -77,7 +77,7 @@ class OffsetForLeaderEpochHandler(LogstoreHandler, api_key=ApiKey.OFFSET_FOR_LEA
                 else:
                     topic_id, leader = known
                     query = EndOffsetQuery(topic_id, asked.partition, asked.current_leader_epoch, asked.leader_epoch)
-                    slot.add(leader, query, result)
+                    pending.add(leader, query, result)
                 yield 1
             yield 1
-        slot.ask(self.config.read_wait_ms_max)
+        pending.ask(self.config.read_wait_ms_max)

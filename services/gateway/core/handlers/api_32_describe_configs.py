@@ -34,7 +34,7 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.model.authorization import Operation, authorize
 from services.gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
 from services.gateway.core.model.error_messages import told_message
@@ -66,7 +66,7 @@ class _Question:
         self.results.append(result)
 
 
-class PendingDescribeConfigs(Slot):
+class PendingDescribeConfigs(PendingRequest):
     __slots__ = ("_brokers", "_calls", "_questions", "_request", "_response")
 
     handler: LogstoreHandler
@@ -107,7 +107,7 @@ class PendingDescribeConfigs(Slot):
         )
         while question.others:
             node_id = question.others.pop(0)
-            call = self.handler.administration.call(self, node_id, request, _LOGSTORE_WAIT_MS)
+            call = self.handler.logstore_admin.call(self, node_id, request, _LOGSTORE_WAIT_MS)
             if call is not None:
                 self._calls[call.call_id] = (call, question)
                 return
@@ -149,7 +149,7 @@ class PendingDescribeConfigs(Slot):
 
     def cancel(self) -> None:
         for call, _ in self._calls.values():
-            self.handler.administration.forget(call)
+            self.handler.logstore_admin.forget(call)
         self._calls.clear()
         self._questions.clear()
 
@@ -160,12 +160,12 @@ class PendingDescribeConfigs(Slot):
 class DescribeConfigsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
     request_class = PendingDescribeConfigs
 
-    def start(self, slot: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
+    def start(self, pending: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
         image = self.image
         response = wire.DescribeConfigsResponse()
         # Connections begin with different logstores, so that not all ask the first.
         live = sorted(image.brokers)
-        first = slot.connection.context.connection_id % len(live) if live else 0
+        first = pending.connection.context.connection_id % len(live) if live else 0
         order = live[first:] + live[:first]
         questions: list[_Question] = []
         topics: _Question | None = None
@@ -173,7 +173,7 @@ class DescribeConfigsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
         for asked in request.resources:
             result = DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
             response.results.append(result)
-            error, message = _refusal(slot, asked)
+            error, message = _refusal(pending, asked)
             if (asked.resource_type, asked.resource_name) in named:
                 error, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
             named.add((asked.resource_type, asked.resource_name))
@@ -187,7 +187,7 @@ class DescribeConfigsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
             else:
                 _set_error(result, ErrorCode.REQUEST_TIMED_OUT, "")
                 if asked.resource_type == BROKER:
-                    slot.add_broker(asked)
+                    pending.add_broker(asked)
                     question = _Question([int(asked.resource_name)])
                     questions.append(question)
                 else:
@@ -197,16 +197,16 @@ class DescribeConfigsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
                     question = topics
                 question.add(asked, result)
             yield 1
-        slot.ask(request, response, questions)
+        pending.ask(request, response, questions)
 
 
-def _refusal(slot: PendingDescribeConfigs, asked: DescribeConfigsResource) -> tuple[ErrorCode, str]:
+def _refusal(pending: PendingDescribeConfigs, asked: DescribeConfigsResource) -> tuple[ErrorCode, str]:
     resource = acl_resource(asked.resource_type, asked.resource_name)
     if resource is None:
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}"
-    if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, resource):
+    if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, resource):
         return authorization_error(asked.resource_type), ""
-    image = slot.handler.image
+    image = pending.handler.image
     name = asked.resource_name
     if asked.resource_type in NOT_SERVED:
         return ErrorCode.INVALID_REQUEST, NOT_SERVED[asked.resource_type]

@@ -43,14 +43,14 @@ class PendingFullAlterConfigs(PendingAlterConfigs):
 class AlterConfigsHandler(ControllerHandler, api_key=ApiKey.ALTER_CONFIGS):
     request_class = PendingFullAlterConfigs
 
-    def start(self, slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[None]:
+    def start(self, pending: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[None]:
         asked = []
         for resource in request.resources:
             outcome = AlterConfigsResourceResponse(
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )
-            slot.response.responses.append(outcome)
+            pending.response.responses.append(outcome)
             changes = [AskedChange(config.name, SET, config.value) for config in resource.configs[:CONFIGS_LOOKED_AT]]
             asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
             yield 1 + len(changes)
-        yield from slot.put(asked, replace=True, validate_only=request.validate_only)
+        yield from pending.put(asked, replace=True, validate_only=request.validate_only)

@@ -63,22 +63,22 @@ class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPar
 class AlterReplicaLogDirsHandler(LogstoreHandler, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS):
     request_class = PendingAlterReplicaLogDirs
 
-    def start(self, slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
-        context = slot.connection.context
+    def start(self, pending: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
+        context = pending.connection.context
         is_allowed = authorize(context, Operation.ALTER, CLUSTER)
         by_topic: dict[str, dict[int, str]] = {}
         yield from _sort_paths(request, by_topic)
         for topic, paths in by_topic.items():
             results: list[AlterReplicaLogDirPartitionResult] = []
-            slot.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
+            pending.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
             for partition, path in paths.items():
                 result = AlterReplicaLogDirPartitionResult(partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
                 results.append(result)
                 if is_allowed:
-                    _add(slot, topic, partition, path, result)
+                    _add(pending, topic, partition, path, result)
                 yield 1
             yield 1
-        slot.ask(self.config.read_wait_ms_max)
+        pending.ask(self.config.read_wait_ms_max)
 
 
 def _sort_paths(request: AlterReplicaLogDirsRequest, by_topic: dict[str, dict[int, str]]) -> Steps[None]:
@@ -93,16 +93,20 @@ def _sort_paths(request: AlterReplicaLogDirsRequest, by_topic: dict[str, dict[in
 
 
 def _add(
-    slot: PendingAlterReplicaLogDirs, topic: str, partition: int, path: str, result: AlterReplicaLogDirPartitionResult
+    pending: PendingAlterReplicaLogDirs,
+    topic: str,
+    partition: int,
+    path: str,
+    result: AlterReplicaLogDirPartitionResult,
 ) -> None:
     """Ask the broker that is meant, or note the error that needs no question."""
-    node_id = slot.connection.context.node_id
+    node_id = pending.connection.context.node_id
     place = parse_path_in_cluster(path) if node_id == ANY_NODE else (node_id, path)
-    if leader_of(slot.handler.image, topic, partition) is None:
+    if leader_of(pending.handler.image, topic, partition) is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif place is None:
         result.error_code = ErrorCode.LOG_DIR_NOT_FOUND
     else:
         node_id, path = place
-        result.error_code = slot.LOST
-        slot.add(node_id, ReplicaMove(topic, partition, path), result)
+        result.error_code = pending.LOST
+        pending.add(node_id, ReplicaMove(topic, partition, path), result)

@@ -101,11 +101,11 @@ class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Brok
 class DescribeLogDirsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
     request_class = PendingDescribeLogDirs
 
-    def start(self, slot: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> Steps[None]:
-        context = slot.connection.context
+    def start(self, pending: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> Steps[None]:
+        context = pending.connection.context
         if not authorize(context, Operation.DESCRIBE, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            self.responder.respond(slot, DescribeLogDirsResponse(error_code=error))
+            self.responder.respond(pending, DescribeLogDirsResponse(error_code=error))
             return
         named: list[TopicIdPartition] = []
         topics = request.topics
@@ -116,7 +116,7 @@ class DescribeLogDirsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
                 # All, in parts: the answer to one call would take a turn that is as long as the cluster is large.
                 known = [(each.topic, list(partitions[each.topic_id])) for each in self.image.topics_by_name.values()]
                 topics = [DescribableLogDirTopic(*each) for each in known]
-        yield from _add_named(slot, topics, named)
+        yield from _add_named(pending, topics, named)
         queries = [contract.DescribeLogDirsRequest(request.topics is None, named)]
         if len(named) > PARTITIONS_PER_CALL:
             parts = [named[first : first + PARTITIONS_PER_CALL] for first in range(0, len(named), PARTITIONS_PER_CALL)]
@@ -124,17 +124,17 @@ class DescribeLogDirsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
         node_ids = list(self.image.brokers) if context.node_id == ANY_NODE else [context.node_id]
         for node_id in node_ids:
             broker = _Broker(node_id)
-            slot.brokers.append(broker)
+            pending.brokers.append(broker)
             for query in queries:
-                slot.add(node_id, query, broker)
-        slot.ask(self.config.read_wait_ms_max)
+                pending.add(node_id, query, broker)
+        pending.ask(self.config.read_wait_ms_max)
 
 
 def _add_named(
-    slot: PendingDescribeLogDirs, topics: list[DescribableLogDirTopic], named: list[TopicIdPartition]
+    pending: PendingDescribeLogDirs, topics: list[DescribableLogDirTopic], named: list[TopicIdPartition]
 ) -> Steps[None]:
     """Those that exist, each once."""
-    image = slot.handler.image
+    image = pending.handler.image
     wanted: dict[tuple[bytes, int], None] = {}
     for topic in topics:
         known = image.topics_by_name.get(topic.topic)

@@ -72,8 +72,8 @@ class PendingCreatePartitions(PendingControllerCalls[_Asked]):
 class CreatePartitionsHandler(ControllerHandler, api_key=ApiKey.CREATE_PARTITIONS):
     request_class = PendingCreatePartitions
 
-    def start(self, slot: PendingCreatePartitions, request: CreatePartitionsRequest) -> Steps[None]:
-        slot.validate_only = request.validate_only
+    def start(self, pending: PendingCreatePartitions, request: CreatePartitionsRequest) -> Steps[None]:
+        pending.validate_only = request.validate_only
         wanted: dict[str, CreatePartitionsTopic | None] = {}
         for topic in request.topics:
             # None: it is named twice.
@@ -89,9 +89,9 @@ class CreatePartitionsHandler(ControllerHandler, api_key=ApiKey.CREATE_PARTITION
             yield 1
         unknown_left = UNKNOWN_NAMES_MAX
         for name, topic_or_none in wanted.items():
-            result = slot.results[name] = CreatePartitionsTopicResult(name)
+            result = pending.results[name] = CreatePartitionsTopicResult(name)
             is_known = name in image.topics_by_name
-            if not authorize(slot.connection.context, Operation.ALTER, (ResourceType.TOPIC, name)):
+            if not authorize(pending.connection.context, Operation.ALTER, (ResourceType.TOPIC, name)):
                 _set(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
             elif topic_or_none is None:
                 _set(result, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -104,11 +104,11 @@ class CreatePartitionsHandler(ControllerHandler, api_key=ApiKey.CREATE_PARTITION
             else:
                 _set(result, ErrorCode.REQUEST_TIMED_OUT, "")
                 cost = 1 + len(topic_or_none.assignments or ()) + max(0, topic_or_none.count) // 10
-                slot.add((_new_partitions(topic_or_none), result), cost)
+                pending.add((_new_partitions(topic_or_none), result), cost)
                 unknown_left -= not is_known
                 yield len(topic_or_none.assignments or ())
             yield 1
-        slot.ask(request.timeout_ms)
+        pending.ask(request.timeout_ms)
 
 
 def _has_too_many_replicas(topic: CreatePartitionsTopic) -> bool:

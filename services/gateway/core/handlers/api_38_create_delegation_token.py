@@ -13,15 +13,15 @@ from barnabas.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.requests.handler import Handler
 
 _NO_TIME = -1
 
 
 class CreateDelegationTokenHandler(Handler, api_key=ApiKey.CREATE_DELEGATION_TOKEN):
-    def start(self, slot: Slot, request: CreateDelegationTokenRequest) -> None:
-        requester_type, _, requester = slot.connection.context.principal.partition(":")
+    def start(self, pending: PendingRequest, request: CreateDelegationTokenRequest) -> None:
+        requester_type, _, requester = pending.connection.context.principal.partition(":")
         owner_type, owner = requester_type, requester
         if request.owner_principal_name:
             owner_type, owner = request.owner_principal_type or "", request.owner_principal_name
@@ -35,4 +35,4 @@ class CreateDelegationTokenHandler(Handler, api_key=ApiKey.CREATE_DELEGATION_TOK
             expiry_timestamp_ms=_NO_TIME,
             max_timestamp_ms=_NO_TIME,
         )
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)

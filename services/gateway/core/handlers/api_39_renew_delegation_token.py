@@ -10,12 +10,12 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.requests.handler import Handler
 
 
 class RenewDelegationTokenHandler(Handler, api_key=ApiKey.RENEW_DELEGATION_TOKEN):
-    def start(self, slot: Slot, request: RenewDelegationTokenRequest) -> None:
+    def start(self, pending: PendingRequest, request: RenewDelegationTokenRequest) -> None:
         error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         response = RenewDelegationTokenResponse(error, expiry_timestamp_ms=-1)
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)

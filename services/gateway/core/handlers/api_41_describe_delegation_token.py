@@ -13,11 +13,11 @@ from barnabas.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.requests.handler import Handler
 
 
 class DescribeDelegationTokenHandler(Handler, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN):
-    def start(self, slot: Slot, request: DescribeDelegationTokenRequest) -> None:
+    def start(self, pending: PendingRequest, request: DescribeDelegationTokenRequest) -> None:
         response = DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)

@@ -55,10 +55,10 @@ class PendingDeleteGroups(PendingGroupCalls[str]):
 class DeleteGroupsHandler(GroupHandler, api_key=ApiKey.DELETE_GROUPS):
     request_class = PendingDeleteGroups
 
-    def start(self, slot: PendingDeleteGroups, request: DeleteGroupsRequest) -> Steps[None]:
+    def start(self, pending: PendingDeleteGroups, request: DeleteGroupsRequest) -> Steps[None]:
         for group_id in dict.fromkeys(request.groups_names):
-            slot.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            if authorize(slot.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
-                slot.add(group_id, group_id, 10)
+            pending.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            if authorize(pending.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
+                pending.add(group_id, group_id, 10)
             yield 1
-        slot.ask()
+        pending.ask()

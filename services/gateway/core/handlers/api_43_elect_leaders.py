@@ -84,46 +84,46 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
 class ElectLeadersHandler(ControllerHandler, api_key=ApiKey.ELECT_LEADERS):
     request_class = PendingElectLeaders
 
-    def start(self, slot: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
-        slot.asks_for_all = request.topic_partitions is None
-        slot.election_type = request.election_type
+    def start(self, pending: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
+        pending.asks_for_all = request.topic_partitions is None
+        pending.election_type = request.election_type
         error = ErrorCode.NONE
-        if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
+        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         elif request.election_type not in _ELECTION_TYPES:
             error = ErrorCode.INVALID_REQUEST
-        slot.error_code = error
+        pending.error_code = error
         unknown_left = UNKNOWN_NAMES_MAX
         for topic in request.topic_partitions or []:
             partitions = partitions_of(self.image, topic.topic)
             for partition in topic.partitions:
-                if (topic.topic, partition) not in slot.results:
+                if (topic.topic, partition) not in pending.results:
                     is_known = partition in partitions
                     if error:
-                        slot.set(topic.topic, partition, error)
+                        pending.set(topic.topic, partition, error)
                     elif is_known or unknown_left:
-                        slot.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
-                        slot.add(TopicPartition(topic.topic, partition))
+                        pending.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
+                        pending.add(TopicPartition(topic.topic, partition))
                         unknown_left -= not is_known
                     else:
-                        slot.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                        pending.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 yield 1
             yield 1
-        if slot.asks_for_all and not error:
-            slot.error_code = ErrorCode.REQUEST_TIMED_OUT
-            yield from _add_all(slot)
-            if not slot.has_calls:
-                slot.error_code = ErrorCode.NONE
-        slot.ask(max(0, request.timeout_ms))
+        if pending.asks_for_all and not error:
+            pending.error_code = ErrorCode.REQUEST_TIMED_OUT
+            yield from _add_all(pending)
+            if not pending.has_calls:
+                pending.error_code = ErrorCode.NONE
+        pending.ask(max(0, request.timeout_ms))
 
 
-def _add_all(slot: PendingElectLeaders) -> Steps[None]:
+def _add_all(pending: PendingElectLeaders) -> Steps[None]:
     """All partitions that need an election as far as this gateway knows; the others are told nothing."""
-    image = slot.handler.image
+    image = pending.handler.image
     for topic in list(image.topics_by_name.values()):
         for each in list(image.partitions_by_topic_id.get(topic.topic_id, {}).values()):
-            wanted = each.replicas[0] if slot.election_type == _PREFERRED else NO_LEADER
-            if (each.leader == wanted) != (slot.election_type == _PREFERRED):
-                slot.add(TopicPartition(topic.topic, each.partition))
+            wanted = each.replicas[0] if pending.election_type == _PREFERRED else NO_LEADER
+            if (each.leader == wanted) != (pending.election_type == _PREFERRED):
+                pending.add(TopicPartition(topic.topic, each.partition))
             yield 1
         yield 1

@@ -46,17 +46,17 @@ class PendingIncrementalAlterConfigs(PendingAlterConfigs):
 class IncrementalAlterConfigsHandler(ControllerHandler, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS):
     request_class = PendingIncrementalAlterConfigs
 
-    def start(self, slot: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigsRequest) -> Steps[None]:
+    def start(self, pending: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigsRequest) -> Steps[None]:
         asked = []
         for resource in request.resources:
             outcome = AlterConfigsResourceResponse(
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )
-            slot.response.responses.append(outcome)
+            pending.response.responses.append(outcome)
             changes = [
                 AskedChange(config.name, config.config_operation, config.value)
                 for config in resource.configs[:CONFIGS_LOOKED_AT]
             ]
             asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
             yield 1 + len(changes)
-        yield from slot.put(asked, replace=False, validate_only=request.validate_only)
+        yield from pending.put(asked, replace=False, validate_only=request.validate_only)

@@ -68,10 +68,10 @@ class PendingAlterReassignments(PendingControllerCalls[_Asked]):
 class AlterPartitionReassignmentsHandler(ControllerHandler, api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS):
     request_class = PendingAlterReassignments
 
-    def start(self, slot: PendingAlterReassignments, request: AlterPartitionReassignmentsRequest) -> Steps[None]:
-        response = slot.response
-        slot.may_change_factor = response.allow_replication_factor_change = request.allow_replication_factor_change
-        is_allowed = authorize(slot.connection.context, Operation.ALTER, CLUSTER)
+    def start(self, pending: PendingAlterReassignments, request: AlterPartitionReassignmentsRequest) -> Steps[None]:
+        response = pending.response
+        pending.may_change_factor = response.allow_replication_factor_change = request.allow_replication_factor_change
+        is_allowed = authorize(pending.connection.context, Operation.ALTER, CLUSTER)
         if not is_allowed:
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             response.error_code, response.error_message = error, error.message
@@ -105,11 +105,11 @@ class AlterPartitionReassignmentsHandler(ControllerHandler, api_key=ApiKey.ALTER
                 else:
                     _set(result, ErrorCode.REQUEST_TIMED_OUT)
                     asked = Reassignment(topic.name, partition.partition_index, replicas)
-                    slot.add((asked, result), 1 + len(replicas) // 10)
+                    pending.add((asked, result), 1 + len(replicas) // 10)
                     unknown_left -= not is_known
                 yield 1
             yield 1
-        slot.ask(request.timeout_ms)
+        pending.ask(request.timeout_ms)
 
 
 def _set(result: ReassignablePartitionResponse, error_code: int, message: str = "") -> None:

@@ -18,17 +18,17 @@ from barnabas.wire.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.requests.handler import Handler
 
 
 class ListPartitionReassignmentsHandler(Handler, api_key=ApiKey.LIST_PARTITION_REASSIGNMENTS):
-    def start(self, slot: Slot, request: ListPartitionReassignmentsRequest) -> Steps[None]:
-        if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
+    def start(self, pending: PendingRequest, request: ListPartitionReassignmentsRequest) -> Steps[None]:
+        if not authorize(pending.connection.context, Operation.DESCRIBE, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             refusal = ListPartitionReassignmentsResponse(error_code=error, error_message=error.message)
-            self.responder.respond(slot, refusal)
+            self.responder.respond(pending, refusal)
             return
         image = self.image
         # A topic named twice is told once, with all the partitions that are asked for.
@@ -54,7 +54,7 @@ class ListPartitionReassignmentsHandler(Handler, api_key=ApiKey.LIST_PARTITION_R
             yield 1
             if moving:
                 topics.append(OngoingTopicReassignment(name, moving))
-        self.responder.respond(slot, ListPartitionReassignmentsResponse(topics=topics))
+        self.responder.respond(pending, ListPartitionReassignmentsResponse(topics=topics))
 
 
 def _add_if_moving(partition: PartitionMetadata, moving: list[OngoingPartitionReassignment]) -> None:

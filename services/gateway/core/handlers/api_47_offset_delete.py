@@ -69,34 +69,34 @@ class PendingOffsetDelete(PendingGroupParts):
 class OffsetDeleteHandler(GroupHandler, api_key=ApiKey.OFFSET_DELETE):
     request_class = PendingOffsetDelete
 
-    def start(self, slot: PendingOffsetDelete, request: OffsetDeleteRequest) -> Steps[None]:
-        if not authorize(slot.connection.context, Operation.DELETE, (ResourceType.GROUP, request.group_id)):
-            slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    def start(self, pending: PendingOffsetDelete, request: OffsetDeleteRequest) -> Steps[None]:
+        if not authorize(pending.connection.context, Operation.DELETE, (ResourceType.GROUP, request.group_id)):
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             return
         wanted: dict[tuple[str, int], None] = {}
         for topic in request.topics:
-            is_allowed = authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name))
+            is_allowed = authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name))
             partitions = partitions_of(self.image, topic.name)
             for each in topic.partitions:
                 if not is_allowed:
-                    slot.add(topic.name, each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    pending.add(topic.name, each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 elif each.partition_index not in partitions:
-                    slot.add(topic.name, each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    pending.add(topic.name, each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 else:
                     wanted[topic.name, each.partition_index] = None
                 yield 1
             yield 1
         part = OffsetDeleteRequest(request.group_id, [])
-        slot.parts.append(part)
+        pending.parts.append(part)
         room = GROUP_CALL_ELEMENTS_MAX
         for name, partition in wanted:
             if not room:
                 part = OffsetDeleteRequest(request.group_id, [])
-                slot.parts.append(part)
+                pending.parts.append(part)
                 room = GROUP_CALL_ELEMENTS_MAX
             if not part.topics or part.topics[-1].name != name:
                 part.topics.append(OffsetDeleteRequestTopic(name, []))
             part.topics[-1].partitions.append(OffsetDeleteRequestPartition(partition))
             room -= 1
             yield 1
-        slot.call_parts(request.group_id)
+        pending.call_parts(request.group_id)

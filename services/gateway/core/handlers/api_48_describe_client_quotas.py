@@ -19,7 +19,7 @@ from barnabas.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.requests.handler import Handler
 
@@ -31,14 +31,14 @@ _ENTITY_TYPES: Final = ("user", "client-id", "ip")
 
 
 class DescribeClientQuotasHandler(Handler, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS):
-    def start(self, slot: Slot, request: DescribeClientQuotasRequest) -> None:
+    def start(self, pending: PendingRequest, request: DescribeClientQuotasRequest) -> None:
         error = _refusal(request.components[:_COMPONENTS_MAX])
-        if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         response = DescribeClientQuotasResponse()
         if error is not None:
             response = DescribeClientQuotasResponse(error_code=error, error_message=error.message, entries=None)
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)
 
 
 def _refusal(components: list[ComponentData]) -> ErrorCode | None:

@@ -16,15 +16,15 @@ from barnabas.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.requests.handler import Handler
 
 
 class DescribeUserScramCredentialsHandler(Handler, api_key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS):
-    def start(self, slot: Slot, request: DescribeUserScramCredentialsRequest) -> Steps[None]:
+    def start(self, pending: PendingRequest, request: DescribeUserScramCredentialsRequest) -> Steps[None]:
         response = DescribeUserScramCredentialsResponse()
-        if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
+        if not authorize(pending.connection.context, Operation.DESCRIBE, CLUSTER):
             response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             response.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
         else:
@@ -35,7 +35,7 @@ class DescribeUserScramCredentialsHandler(Handler, api_key=ApiKey.DESCRIBE_USER_
             for name, count in times.items():
                 response.results.append(_result(name, count))
                 yield 1
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)
 
 
 def _result(name: str, times: int) -> DescribeUserScramCredentialsResult:

@@ -10,20 +10,20 @@ from __future__ import annotations
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.model.error_messages import told_message
 from services.gateway.core.requests.handler import Handler
 
 
 class UpdateFeaturesHandler(Handler, api_key=ApiKey.UPDATE_FEATURES):
-    def start(self, slot: Slot, request: UpdateFeaturesRequest) -> None:
+    def start(self, pending: PendingRequest, request: UpdateFeaturesRequest) -> None:
         error, message = ErrorCode.NONE, ""
-        if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
+        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
             error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         elif request.feature_updates:
             error, update = ErrorCode.INVALID_UPDATE_VERSION, request.feature_updates[0]
             message = f"Invalid update version {update.max_version_level} for feature {update.feature}. "
             message += "The cluster does not support this feature."
         response = UpdateFeaturesResponse(error_code=error, error_message=told_message(error, message))
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)

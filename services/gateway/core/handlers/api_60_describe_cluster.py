@@ -18,15 +18,15 @@ from barnabas.wire.messages.describe_cluster import (
     DescribeClusterResponse,
     EndpointType,
 )
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import RequestContext
 from services.gateway.core.requests.handler import Handler
 
 
 class DescribeClusterHandler(Handler, api_key=ApiKey.DESCRIBE_CLUSTER):
-    def start(self, slot: Slot, request: DescribeClusterRequest) -> None:
+    def start(self, pending: PendingRequest, request: DescribeClusterRequest) -> None:
         """Everybody may ask: what it tells is in Metadata too."""
-        self.responder.respond(slot, _response(self, slot.connection.context, request.endpoint_type))
+        self.responder.respond(pending, _response(self, pending.connection.context, request.endpoint_type))
 
 
 def _response(handler: Handler, context: RequestContext, endpoint_type: int) -> DescribeClusterResponse:

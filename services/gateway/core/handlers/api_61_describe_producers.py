@@ -77,15 +77,15 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
 class DescribeProducersHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_PRODUCERS):
     request_class = PendingDescribeProducers
 
-    def start(self, slot: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
+    def start(self, pending: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
         by_name: dict[str, TopicRequest] = {}
         for each in request.topics:
             by_name[each.name] = each
             yield 1
         for topic in by_name.values():
             results: list[PartitionResponse] = []
-            slot.response.topics.append(TopicResponse(topic.name, results))
-            error = _topic_error(slot, topic.name)
+            pending.response.topics.append(TopicResponse(topic.name, results))
+            error = _topic_error(pending, topic.name)
             for partition in dict.fromkeys(topic.partition_indexes):
                 result = PartitionResponse(partition, error)
                 results.append(result)
@@ -94,16 +94,16 @@ class DescribeProducersHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_PRODUCER
                     result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif not error and known is not None:
                     topic_id, leader = known
-                    result.error_code = slot.LOST
-                    slot.add(leader, TopicIdPartition(topic_id, partition), result)
+                    result.error_code = pending.LOST
+                    pending.add(leader, TopicIdPartition(topic_id, partition), result)
                 yield 1
             yield 1
-        slot.ask(self.config.read_wait_ms_max)
+        pending.ask(self.config.read_wait_ms_max)
 
 
-def _topic_error(slot: PendingDescribeProducers, topic: str) -> ErrorCode:
+def _topic_error(pending: PendingDescribeProducers, topic: str) -> ErrorCode:
     if not is_legal_topic_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic)):
+    if not authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE

@@ -12,7 +12,7 @@ from typing import Final
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.requests.handler import Handler
 
 _STATES: Final = frozenset(
@@ -30,7 +30,7 @@ _STATES: Final = frozenset(
 
 
 class ListTransactionsHandler(Handler, api_key=ApiKey.LIST_TRANSACTIONS):
-    def start(self, slot: Slot, request: ListTransactionsRequest) -> Steps[None]:
+    def start(self, pending: PendingRequest, request: ListTransactionsRequest) -> Steps[None]:
         """Everybody may ask: what Kafka tells is only what a principal may describe."""
         unknown: dict[str, None] = {}
         for name in request.state_filters:
@@ -38,4 +38,4 @@ class ListTransactionsHandler(Handler, api_key=ApiKey.LIST_TRANSACTIONS):
                 unknown[name] = None
             yield 1
         response = ListTransactionsResponse(unknown_state_filters=list(unknown))
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)

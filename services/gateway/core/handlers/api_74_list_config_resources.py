@@ -19,7 +19,7 @@ from barnabas.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
 from services.gateway.core.model.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from services.gateway.core.requests.handler import Handler
@@ -28,10 +28,10 @@ _LISTED: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 class ListConfigResourcesHandler(Handler, api_key=ApiKey.LIST_CONFIG_RESOURCES):
-    def start(self, slot: Slot, request: ListConfigResourcesRequest) -> Steps[None]:
+    def start(self, pending: PendingRequest, request: ListConfigResourcesRequest) -> Steps[None]:
         response = ListConfigResourcesResponse()
-        types = [CLIENT_METRICS] if slot.header.api_version == 0 else request.resource_types or list(_LISTED)
-        if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+        types = [CLIENT_METRICS] if pending.header.api_version == 0 else request.resource_types or list(_LISTED)
+        if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
             response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         elif set(types).difference(_LISTED):
             response.error_code = ErrorCode.UNSUPPORTED_VERSION
@@ -43,4 +43,4 @@ class ListConfigResourcesHandler(Handler, api_key=ApiKey.LIST_CONFIG_RESOURCES):
                     yield 1
             if BROKER in types:
                 response.config_resources += [ConfigResource(str(node_id), BROKER) for node_id in image.brokers]
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)

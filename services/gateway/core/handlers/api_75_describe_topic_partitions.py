@@ -28,15 +28,15 @@ from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
 from services.gateway.core.requests.handler import Handler
 
 
 class DescribeTopicPartitionsHandler(Handler, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS):
-    def start(self, slot: Slot, request: DescribeTopicPartitionsRequest) -> Steps[None]:
-        context = slot.connection.context
+    def start(self, pending: PendingRequest, request: DescribeTopicPartitionsRequest) -> Steps[None]:
+        context = pending.connection.context
         asked: dict[str, None] = {}
         for topic in request.topics:
             asked[topic.name] = None
@@ -47,7 +47,7 @@ class DescribeTopicPartitionsHandler(Handler, api_key=ApiKey.DESCRIBE_TOPIC_PART
             for topic in request.topics:
                 response.topics.append(_without_partitions(topic.name, ErrorCode.INVALID_REQUEST))
                 yield 1
-            self.responder.respond(slot, response)
+            self.responder.respond(pending, response)
             return
         first_topic = "" if cursor is None else cursor.topic_name
         wanted = list(asked or self.image.topics_by_name)
@@ -63,7 +63,7 @@ class DescribeTopicPartitionsHandler(Handler, api_key=ApiKey.DESCRIBE_TOPIC_PART
         while asked and denied:
             response.topics.append(_without_partitions(heappop(denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             yield 1
-        self.responder.respond(slot, response)
+        self.responder.respond(pending, response)
 
 
 def _fill_page(

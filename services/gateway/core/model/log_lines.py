@@ -9,7 +9,7 @@ from services.gateway.core.model.authorization import RequestContext
 from services.gateway.core.model.outputs import Log, LogLevel
 
 
-class Journal:
+class LogLineBuffer:
     __slots__ = ("lines",)
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a processor's core wants done: `Processor.take_outputs()` returns one `Outputs` per turn of the host's loop."""
+"""What a processor's core wants done: `GatewayCore.take_outputs()` returns one `Outputs` per turn of its host."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LogstoreCall:
 
 
 class Conversion(Protocol):
-    """Work for the host's worker; it goes to `Processor.converted` when it is done."""
+    """Work for the host's worker; it goes to `GatewayCore.converted` when it is done."""
 
     fault: str
     """A traceback of ours, for the log: the host sets it where `run` did not come to its end."""
@@ -88,4 +88,4 @@ class Outputs:
     """Stop reading these sockets."""
     resumes: list[int] = field(default_factory=list)
     conversions: list[Conversion] = field(default_factory=list)
-    """To be run on a worker, one after the other; each goes to `Processor.converted`."""
+    """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""

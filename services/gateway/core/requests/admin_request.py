@@ -15,8 +15,8 @@ from barnabas.cluster.administration import AdministrationRequest, Administratio
 from barnabas.cluster.image import ClusterImage
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.backends.logstore_admin_client import AdministrationRoom
-from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.backends.logstore_admin_client import LogstoreAdminClient
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.model.outputs import LogstoreCall
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
@@ -24,9 +24,9 @@ from services.gateway.core.requests.handler import Handler, RequestEnvironment
 class LogstoreHandler(Handler):
     """Serves an API by asking logstores."""
 
-    def __init__(self, environment: RequestEnvironment, administration: AdministrationRoom) -> None:
+    def __init__(self, environment: RequestEnvironment, logstore_admin: LogstoreAdminClient) -> None:
         super().__init__(environment)
-        self.administration = administration
+        self.logstore_admin = logstore_admin
 
 
 class HasErrorCode(Protocol):
@@ -47,7 +47,7 @@ class Question(Generic[Query, Result]):
     result: Result
 
 
-class PendingCalls(Slot, ABC, Generic[Query, Result]):
+class PendingCalls(PendingRequest, ABC, Generic[Query, Result]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`).
 
     What certainly was not asked is `UNREACHED`; what was, and not answered, `LOST`.
@@ -96,7 +96,7 @@ class PendingCalls(Slot, ABC, Generic[Query, Result]):
         while calls:
             request = self.request_of([question.query for question in calls[0]])
             timeout_ms = max(0, self._until_ms - handler.clock.now_ms)
-            call = handler.administration.call(self, node_id, request, timeout_ms)
+            call = handler.logstore_admin.call(self, node_id, request, timeout_ms)
             if call is not None:
                 self._calls[node_id] = call
                 return
@@ -122,7 +122,7 @@ class PendingCalls(Slot, ABC, Generic[Query, Result]):
 
     def cancel(self) -> None:
         for call in self._calls.values():
-            self.handler.administration.forget(call)
+            self.handler.logstore_admin.forget(call)
         self._calls.clear()
         self._questions.clear()
 

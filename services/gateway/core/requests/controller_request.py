@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.backends.controller_client import ControllerRoom
-from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.backends.controller_client import ControllerClient
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
@@ -29,12 +29,12 @@ Query = TypeVar("Query")
 class ControllerHandler(Handler):
     """Serves an API by asking the controller."""
 
-    def __init__(self, environment: RequestEnvironment, controller: ControllerRoom) -> None:
+    def __init__(self, environment: RequestEnvironment, controller: ControllerClient) -> None:
         super().__init__(environment)
         self.controller = controller
 
 
-class PendingControllerCalls(Slot, ABC, Generic[Query]):
+class PendingControllerCalls(PendingRequest, ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`)."""
 
     __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from barnabas.channel.messages import Completion, FetchCondition, Outcome
-from services.gateway.core.backends.purgatory_client import ParkingRoom, Pod
+from services.gateway.core.backends.purgatory_client import Pod, PurgatoryClient
 from services.gateway.core.model.fetch_target import FetchTarget
 from services.gateway.core.timing.request_timing import RequestTiming
 
@@ -23,7 +23,7 @@ from services.gateway.core.timing.request_timing import RequestTiming
 class WaitingFetch(Protocol):
     """The Fetch request that waits."""
 
-    wait: FetchWait | None
+    wait: DelayedFetch | None
 
     @property
     def deadline_ms(self) -> int: ...
@@ -51,14 +51,14 @@ class WaitingFetch(Protocol):
 class WaitingSession(Protocol):
     """The fetch session that keeps a wait between two of its requests."""
 
-    wait: FetchWait | None
+    wait: DelayedFetch | None
 
 
-class FetchWait:
+class DelayedFetch:
     """An entry in purgatory. It ends once: completed, lost with its pod, or cancelled."""
 
     __slots__ = (
-        "_parking",
+        "_purgatory",
         "entry_id",
         "fetch",
         "image_revision",
@@ -72,9 +72,9 @@ class FetchWait:
     )
 
     def __init__(
-        self, parking: ParkingRoom, fetch: WaitingFetch, until_ms: int, image_revision: int, *, is_standing: bool
+        self, purgatory: PurgatoryClient, fetch: WaitingFetch, until_ms: int, image_revision: int, *, is_standing: bool
     ) -> None:
-        self._parking = parking
+        self._purgatory = purgatory
         self.fetch: WaitingFetch | None = fetch
         """The request that waits; None between two polls of a session."""
         self.until_ms = until_ms
@@ -132,7 +132,7 @@ class FetchWait:
 
     def cancel(self) -> None:
         """Nobody is to be told any more."""
-        self._parking.cancel(self)
+        self._purgatory.cancel(self)
         self._ended()
 
     def _ended(self) -> WaitingFetch | None:

@@ -18,15 +18,15 @@ from barnabas.wire.message_set import MAGIC_0, MAGIC_1
 from barnabas.wire.messages.fetch import FetchResponse, LeaderIdAndEpoch
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.backends.down_conversion import DownConverted
-from services.gateway.core.backends.purgatory_client import ParkingRoom
+from services.gateway.core.backends.purgatory_client import PurgatoryClient
 from services.gateway.core.backends.read_lane import PendingRead, ReadLane
 from services.gateway.core.backends.read_replicas import ReadReplicas
 from services.gateway.core.backends.read_router import ReadRouter
-from services.gateway.core.backends.record_format_converter import ConversionRoom, DownConversion
-from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.backends.record_format_converter import DownConversion, RecordFormatConverter
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.model.fetch_target import FetchKey, FetchTarget, find_topic
-from services.gateway.core.requests.delayed_fetch import FetchWait
+from services.gateway.core.requests.delayed_fetch import DelayedFetch
 from services.gateway.core.requests.fetch_response import make_response
 from services.gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
@@ -49,18 +49,18 @@ class BaseFetchHandler(Handler):
         reads: ReadRouter,
         read_replicas: ReadReplicas,
         fetch_sessions: FetchSessions,
-        parking: ParkingRoom,
-        conversions: ConversionRoom,
+        purgatory: PurgatoryClient,
+        converter: RecordFormatConverter,
     ) -> None:
         super().__init__(environment)
         self.reads = reads
         self.read_replicas = read_replicas
         self.fetch_sessions = fetch_sessions
-        self.parking = parking
-        self.conversions = conversions
+        self.purgatory = purgatory
+        self.converter = converter
 
 
-class PendingFetch(Slot):
+class PendingFetch(PendingRequest):
     handler: BaseFetchHandler
 
     __slots__ = (
@@ -118,7 +118,7 @@ class PendingFetch(Slot):
         """Whether there is another replica to be asked for any partition."""
         self.is_final = False
         """Whether the present reads are answered whatever they bring."""
-        self.wait: FetchWait | None = None
+        self.wait: DelayedFetch | None = None
 
     def submit(self, partitions: dict[FetchKey, FetchTarget]) -> None:
         """Read these; the response goes out when all is known."""
@@ -253,7 +253,7 @@ class PendingFetch(Slot):
     def holds_back_answers(self) -> bool:
         """Whether other answers of its connection wait for this request's, and hold memory meanwhile."""
         connection = self.connection
-        return connection.slots[0] is self and len(connection.slots) > connection.unanswered
+        return connection.requests[0] is self and len(connection.requests) > connection.unanswered
 
     def _look_for_replica(self, target: FetchTarget) -> None:
         """Any replica might have answered: whether another one had better be asked, by the client or by us."""
@@ -314,8 +314,8 @@ class PendingFetch(Slot):
         is_standing = self.min_bytes == 1 and (self.begins_session or self.session is not None)
         until_ms = max(deadline_ms, handler.clock.now_ms + handler.config.fetch_wait_ms_max)
         wait_until_ms = until_ms if is_standing else deadline_ms
-        wait = FetchWait(handler.parking, self, wait_until_ms, handler.image.revision, is_standing=is_standing)
-        if not handler.parking.park_fetch(wait, wait_until_ms, self.min_bytes, wait.conditions(self.targets)):
+        wait = DelayedFetch(handler.purgatory, self, wait_until_ms, handler.image.revision, is_standing=is_standing)
+        if not handler.purgatory.park_fetch(wait, wait_until_ms, self.min_bytes, wait.conditions(self.targets)):
             if self.timing is not None:
                 self.timing.enter(Hop.PURGATORY)
             handler.deadlines.add(self, min(deadline_ms, handler.clock.now_ms + handler.config.state_poll_ms))
@@ -326,7 +326,7 @@ class PendingFetch(Slot):
         # A wait that stands is not ended by purgatory when this request's time is over.
         handler.deadlines.add(self, deadline_ms if is_standing else deadline_ms + handler.config.deadline_grace_ms)
 
-    def _take_up(self, wait: FetchWait) -> None:
+    def _take_up(self, wait: DelayedFetch) -> None:
         """Nothing has moved since the session's last poll, and what would tell is parked."""
         handler = self.handler
         self.partitions, self.refused, self.wait, wait.fetch = {}, wait.refused, wait, self
@@ -434,7 +434,7 @@ class PendingFetch(Slot):
             targets = [target for target in self.targets if len(target.records)]
             if targets:
                 handler.deadlines.remove(self)
-                handler.conversions.convert_down(self, magic, targets)
+                handler.converter.convert_down(self, magic, targets)
                 return
         self._answer(candidates)
 

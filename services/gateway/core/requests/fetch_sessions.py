@@ -17,7 +17,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchTopic, ForgottenTopic
 from barnabas.wire.primitives import Steps
 from services.gateway.core.model.fetch_target import FetchKey, FetchTarget
-from services.gateway.core.requests.delayed_fetch import FetchWait
+from services.gateway.core.requests.delayed_fetch import DelayedFetch
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -60,7 +60,7 @@ class FetchSession:
         """Partitions that the cache has counted; 0 once the session is not there any more."""
         self.fetch: SessionFetch | None = None
         """The request that is being answered; a session has one at a time."""
-        self.wait: FetchWait | None = None
+        self.wait: DelayedFetch | None = None
         """What is parked for it, for this request or for the next."""
 
     @property

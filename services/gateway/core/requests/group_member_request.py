@@ -13,9 +13,9 @@ from typing import assert_never
 from barnabas.channel.messages import Completion, GroupCollect, GroupWait, Outcome, ParkGroup
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.backends.coordinator_client import CoordinationRoom, PendingAsk
+from services.gateway.core.backends.coordinator_client import CoordinatorClient, PendingAsk
 from services.gateway.core.backends.group_routing import GroupRouting
-from services.gateway.core.backends.purgatory_client import ParkingRoom, Pod
+from services.gateway.core.backends.purgatory_client import Pod, PurgatoryClient
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.requests.group_request import GroupHandler, PendingGroupCall
 from services.gateway.core.requests.handler import RequestEnvironment
@@ -28,12 +28,12 @@ class MemberHandler(GroupHandler):
     def __init__(
         self,
         environment: RequestEnvironment,
-        coordination: CoordinationRoom,
+        coordinators: CoordinatorClient,
         group_routing: GroupRouting,
-        parking: ParkingRoom,
+        purgatory: PurgatoryClient,
     ) -> None:
-        super().__init__(environment, coordination, group_routing)
-        self.parking = parking
+        super().__init__(environment, coordinators, group_routing)
+        self.purgatory = purgatory
 
 
 class PendingMember(PendingGroupCall):
@@ -83,7 +83,7 @@ class PendingMember(PendingGroupCall):
             wait.group_id,
             wait.step,
         )
-        return handler.parking.park_group(self, park)
+        return handler.purgatory.park_group(self, park)
 
     def completed(self, completion: Completion) -> None:
         """Purgatory's word."""
@@ -123,7 +123,7 @@ class PendingMember(PendingGroupCall):
             wait.member_id,
             wait.generation_id,
         )
-        self._ask = handler.coordination.submit(self, coordinator.node_id, collect)
+        self._ask = handler.coordinators.submit(self, coordinator.node_id, collect)
         if self._ask is None:
             self._is_out_of_reach()
         else:
@@ -164,4 +164,4 @@ class PendingMember(PendingGroupCall):
 
     def cancel(self) -> None:
         super().cancel()
-        self.handler.parking.cancel(self)
+        self.handler.purgatory.cancel(self)

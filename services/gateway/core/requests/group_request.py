@@ -18,9 +18,9 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
 from barnabas.wire.primitives import Buffer, MalformedFrame
-from services.gateway.core.backends.coordinator_client import CoordinationRoom, PendingAsk
+from services.gateway.core.backends.coordinator_client import CoordinatorClient, PendingAsk
 from services.gateway.core.backends.group_routing import Coordinator, GroupRouting
-from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 GROUP_CALL_ELEMENTS_MAX: Final = 500
@@ -33,21 +33,21 @@ class GroupHandler(Handler):
     """Serves an API by asking coordinators of groups."""
 
     def __init__(
-        self, environment: RequestEnvironment, coordination: CoordinationRoom, group_routing: GroupRouting
+        self, environment: RequestEnvironment, coordinators: CoordinatorClient, group_routing: GroupRouting
     ) -> None:
         super().__init__(environment)
-        self.coordination = coordination
+        self.coordinators = coordinators
         self.group_routing = group_routing
 
 
-def group_call(slot: Slot, partition: int, version: int, body: Buffer) -> GroupCall:
-    """The call for this client, of the key of its request; `CoordinationRoom` numbers it."""
-    header = slot.header
-    host = slot.connection.context.peer.rpartition(":")[0].strip("[]")
+def group_call(pending: PendingRequest, partition: int, version: int, body: Buffer) -> GroupCall:
+    """The call for this client, of the key of its request; `CoordinatorClient` numbers it."""
+    header = pending.header
+    host = pending.connection.context.peer.rpartition(":")[0].strip("[]")
     return GroupCall(0, partition, header.api_key, version, header.client_id or "", f"/{host}", body)
 
 
-class PendingGroupCall(Slot, ABC):
+class PendingGroupCall(PendingRequest, ABC):
     """Subclasses say how a client is told of an error (`refusal`)."""
 
     __slots__ = ("_ask", "_coordinator")
@@ -69,7 +69,7 @@ class PendingGroupCall(Slot, ABC):
         self._coordinator = coordinator = handler.group_routing.coordinator_of(group_id)
         if coordinator is not None:
             message = group_call(self, coordinator.partition, version, body)
-            self._ask = handler.coordination.submit(self, coordinator.node_id, message)
+            self._ask = handler.coordinators.submit(self, coordinator.node_id, message)
         if self._ask is None:
             self.refuse(ErrorCode.NOT_COORDINATOR)
         else:
@@ -109,7 +109,7 @@ class PendingGroupCall(Slot, ABC):
 
     def cancel(self) -> None:
         if self._ask is not None:
-            self.handler.coordination.forget(self._ask)
+            self.handler.coordinators.forget(self._ask)
             self._ask = None
 
     def refuse(self, error: int) -> None:

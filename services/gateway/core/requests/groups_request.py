@@ -14,7 +14,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
 from services.gateway.core.backends.coordinator_client import PendingAsk
-from services.gateway.core.connections.connection import Connection, Slot
+from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.requests.group_request import (
     GROUP_CALL_ELEMENTS_MAX,
     GroupHandler,
@@ -38,7 +38,7 @@ class _Call(Generic[Query]):
         self.elements = 0
 
 
-class PendingGroupCalls(Slot, ABC, Generic[Query]):
+class PendingGroupCalls(PendingRequest, ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`) or without one (`fail`), and how it
     ends (`complete`).
     """
@@ -91,7 +91,7 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
             call = self._calls.popleft()
             body = encode_body(self.request_of(call.queries), self.call_version)
             message = group_call(self, call.partition, self.call_version, body)
-            ask = handler.coordination.submit(self, call.node_id, message)
+            ask = handler.coordinators.submit(self, call.node_id, message)
             if ask is None:
                 self.fail(call.queries, ErrorCode.NOT_COORDINATOR)
             else:
@@ -130,7 +130,7 @@ class PendingGroupCalls(Slot, ABC, Generic[Query]):
 
     def cancel(self) -> None:
         for ask in self._asked:
-            self.handler.coordination.forget(ask)
+            self.handler.coordinators.forget(ask)
         self._asked.clear()
         self._calls.clear()
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.primitives import Steps
-from services.gateway.core.connections.connection import Slot
+from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.connections.responder import Responder
 from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.cluster_view import ClusterView
@@ -33,7 +33,7 @@ class Handler(ABC):
     api_key: ClassVar[ApiKey]
     version_min: ClassVar[int]
     version_max: ClassVar[int]
-    request_class: ClassVar[type[Slot]] = Slot
+    request_class: ClassVar[type[PendingRequest]] = PendingRequest
     """What a request of this key needs while it is under way."""
     takes_body: ClassVar[bool] = False
     """Whether `start` gets the request `WithBody`."""
@@ -55,7 +55,7 @@ class Handler(ABC):
         self.responder = environment.responder
 
     @abstractmethod
-    def start(self, slot: Any, request: Any) -> Steps[None] | None:
+    def start(self, pending: Any, request: Any) -> Steps[None] | None:
         """Begin a request; it ends in `Responder.respond` or `answered`, now or later.
 
         `slot` is of `request_class`, `request` is decoded. Work that grows with the request is returned, to be done

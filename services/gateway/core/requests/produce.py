@@ -28,11 +28,11 @@ from barnabas.wire.messages.produce import BatchIndexAndErrorMessage, LeaderIdAn
 from services.gateway.core.backends.append_router import AppendRouter
 from services.gateway.core.backends.partition_appends import LOSSES, UNSENT, PendingAppend
 from services.gateway.core.backends.pending_query import PendingStateQuery
-from services.gateway.core.backends.purgatory_client import ParkingRoom, Pod
+from services.gateway.core.backends.purgatory_client import Pod, PurgatoryClient
 from services.gateway.core.backends.query_router import QueryRouter
-from services.gateway.core.backends.record_format_converter import ConversionRoom, UpConversion
+from services.gateway.core.backends.record_format_converter import RecordFormatConverter, UpConversion
 from services.gateway.core.backends.up_conversion import Refusal, UpConverted, needs_up_conversion
-from services.gateway.core.connections.connection import Connection, ResponseKind, Slot
+from services.gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 from services.gateway.core.timing.hops import Hop
 
@@ -48,17 +48,17 @@ class BaseProduceHandler(Handler):
         environment: RequestEnvironment,
         appends: AppendRouter,
         queries: QueryRouter,
-        parking: ParkingRoom,
-        conversions: ConversionRoom,
+        purgatory: PurgatoryClient,
+        converter: RecordFormatConverter,
     ) -> None:
         super().__init__(environment)
         self.appends = appends
         self.queries = queries
-        self.parking = parking
-        self.conversions = conversions
+        self.purgatory = purgatory
+        self.converter = converter
 
 
-class PendingProduce(Slot):
+class PendingProduce(PendingRequest):
     handler: BaseProduceHandler
 
     __slots__ = (
@@ -103,7 +103,7 @@ class PendingProduce(Slot):
             self.submit(appends)
             return
         self.connection.hold_requests()
-        self.handler.conversions.convert_up(self, appends, to_convert)
+        self.handler.converter.convert_up(self, appends, to_convert)
 
     def up_converted(self, conversion: UpConversion) -> None:
         """Submit what are batches now, and refuse the rest."""
@@ -228,7 +228,7 @@ class PendingProduce(Slot):
         if handler.clock.now_ms >= self.deadline_ms:
             self._time_out()
             return
-        if handler.parking.park_produce(self, self.deadline_ms, self.conditions(parked)):
+        if handler.purgatory.park_produce(self, self.deadline_ms, self.conditions(parked)):
             config = handler.config
             final_ms = self.deadline_ms + config.deadline_grace_ms
             handler.deadlines.add(self, min(final_ms, handler.clock.now_ms + config.commit_doubt_ms))
@@ -371,7 +371,7 @@ class PendingProduce(Slot):
             self._time_out()
             return
         # No pod holds it, or one that may be cut off the leader.
-        self.handler.parking.cancel(self)
+        self.handler.purgatory.cancel(self)
         if 0 <= self.leader_wait_until_ms <= now_ms:
             self._give_up_lost_leaders()
         self._ask_leaders()
@@ -385,7 +385,7 @@ class PendingProduce(Slot):
 
     def _time_out(self) -> None:
         """What was sent may have been written, what was parked is written and perhaps not committed."""
-        self.handler.parking.cancel(self)
+        self.handler.purgatory.cancel(self)
         self._let_go()
         for append in self.appends:
             if append.produce is not None or append.is_parked:
@@ -394,7 +394,7 @@ class PendingProduce(Slot):
         self._respond()
 
     def cancel(self) -> None:
-        self.handler.parking.cancel(self)
+        self.handler.purgatory.cancel(self)
         self._let_go()
         for append in self.appends:
             append.produce = None

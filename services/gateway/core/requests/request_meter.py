@@ -10,8 +10,8 @@ from barnabas.metrics.family import Family, Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.backends.record_format_converter import ConversionRoom
-from services.gateway.core.connections.connections import ClientRoom
+from services.gateway.core.backends.record_format_converter import RecordFormatConverter
+from services.gateway.core.connections.connections import Connections
 from services.gateway.core.timing.hops import HOP_NAMES, Hop
 from services.gateway.core.timing.request_counts import ApiMetrics, with_zeros
 from services.gateway.core.timing.request_metrics import RequestMetrics
@@ -27,10 +27,10 @@ _TIMES_OF_HOPS: Final = (
 
 
 class RequestMeter:
-    def __init__(self, metrics: RequestMetrics, connections: ClientRoom, conversions: ConversionRoom) -> None:
+    def __init__(self, metrics: RequestMetrics, connections: Connections, converter: RecordFormatConverter) -> None:
         self._metrics = metrics
         self._connections = connections
-        self._conversions = conversions
+        self._converter = converter
 
     def samples(self) -> Iterable[Sample]:
         unanswered = self._connections.unanswered_by_api_key()
@@ -49,8 +49,8 @@ class RequestMeter:
             for code, count in api.errors.items():
                 yield Sample(families.ERRORS_PER_SEC, (api.name, error_name(code)), count)
             yield from _times(api)
-        conversions = self._conversions
-        for api_key, counts in ((ApiKey.PRODUCE, conversions.produce), (ApiKey.FETCH, conversions.fetch)):
+        converter = self._converter
+        for api_key, counts in ((ApiKey.PRODUCE, converter.produce), (ApiKey.FETCH, converter.fetch)):
             name = apis[api_key].name
             if counts.time_ms.count:
                 yield Sample(families.MESSAGE_CONVERSIONS_TIME_MS, (name,), counts.time_ms)

@@ -23,7 +23,7 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages import Response
 from barnabas.wire.primitives import Buffer, Steps
 from services.gateway.core.model.config import GatewayConfig
-from services.gateway.core.model.log_lines import Journal
+from services.gateway.core.model.log_lines import LogLineBuffer
 from services.gateway.core.model.outputs import LogLevel
 from services.gateway.core.model.trace import Trace
 from services.gateway.core.timing.hops import HOP_NAMES, Hop
@@ -39,12 +39,22 @@ OVERTAKEN_BY_MAX: Final = 4
 class RequestMetrics:
     """`RequestMeter` makes samples of it, for the host's scrapes."""
 
-    __slots__ = ("_config", "_log", "_random_bytes", "_trace_every", "apis", "kinds", "read_us", "sending", "traces")
+    __slots__ = (
+        "_config",
+        "_log_lines",
+        "_random_bytes",
+        "_trace_every",
+        "apis",
+        "kinds",
+        "read_us",
+        "sending",
+        "traces",
+    )
 
     def __init__(
         self,
         config: GatewayConfig,
-        log: Journal,
+        log_lines: LogLineBuffer,
         versions: Mapping[int, tuple[int, int]],
         read_us: Callable[[], int],
         random_bytes: Callable[[int], bytes],
@@ -53,7 +63,7 @@ class RequestMetrics:
         `random_bytes` makes the ids of traces.
         """
         self._config = config
-        self._log = log
+        self._log_lines = log_lines
         self._random_bytes = random_bytes
         self.read_us = read_us
         self._trace_every = config.traces_sample_every or sys.maxsize
@@ -76,36 +86,36 @@ class RequestMetrics:
 
     # --- a timed request ---
 
-    def time(self, kind: RequestKind, slot: TimedRequest, arrived_us: int) -> None:
+    def time(self, kind: RequestKind, pending: TimedRequest, arrived_us: int) -> None:
         """Time this request, which is about to start; `arrived_us` is -1 where that is when it has come."""
         now_us = self.read_us()
-        timing = RequestTiming(kind, slot, now_us if arrived_us < 0 else arrived_us, self.read_us)
-        slot.timing = timing
+        timing = RequestTiming(kind, pending, now_us if arrived_us < 0 else arrived_us, self.read_us)
+        pending.timing = timing
         if kind.requests >= kind.trace_at:
             kind.trace_at = kind.requests + self._trace_every
             timing.trace = Trace(self._random_bytes(16), self._random_bytes(8))
         kind.time_at = min(kind.requests + TIMED_EVERY, kind.trace_at)
         kind.timed += 1
-        kind.api.times.request_bytes.add(slot.frame_bytes)
+        kind.api.times.request_bytes.add(pending.frame_bytes)
         timing.enter(Hop.GATEWAY)
 
     def leaves(self, timing: RequestTiming) -> None:
         """Its answer is among what is written to its connection in this turn."""
         timing.enter(Hop.RESPONSE_SEND)
-        timing.slot.buffers = None
+        timing.pending.buffers = None
         self.sending.append(timing)
 
     def turn_taken(self) -> None:
         """What was to be written in this turn has been given to the host."""
         for timing in self.sending:
             if timing.sent_position < 0:
-                timing.sent_position = timing.slot.connection.written_bytes
+                timing.sent_position = timing.pending.connection.written_bytes
 
     def turn_over(self) -> None:
         """The sockets have taken what they could."""
         sending, self.sending = self.sending, []
         for timing in sending:
-            connection = timing.slot.connection
+            connection = timing.pending.connection
             taken = connection.written_bytes - connection.unsent_bytes
             if connection.is_closed or 0 <= timing.sent_position <= taken:
                 self.finish(timing)
@@ -127,7 +137,7 @@ class RequestMetrics:
 
     def _forget(self, timing: RequestTiming) -> None:
         kind = timing.kind
-        timing.slot.timing = None
+        timing.pending.timing = None
         kind.timed -= 1
         overtaken_by = kind.requests + TIMED_EVERY - kind.time_at
         if kind.timed == 0 and overtaken_by <= OVERTAKEN_BY_MAX:
@@ -135,9 +145,9 @@ class RequestMetrics:
 
     def cancelled(self, requests: Iterable[TimedRequest], api_key: int, unanswered: int) -> None:
         """Forget the requests of a connection whose client is gone; those that are `unanswered` are of `api_key`."""
-        for slot in requests:
-            if slot.timing is not None:
-                self._forget(slot.timing)
+        for pending in requests:
+            if pending.timing is not None:
+                self._forget(pending.timing)
         if unanswered:
             self.apis[api_key].cancelled += unanswered
 
@@ -146,9 +156,9 @@ class RequestMetrics:
         for name, hop_us in zip(HOP_NAMES, timing.hops_us, strict=True):
             if hop_us:
                 fields[f"{name.replace('-', '_')}_us"] = hop_us
-        slot = timing.slot
-        context = slot.connection.context
-        self._log.note(LogLevel.INFO, "slow request", context, slot.header, fields, slot.trace_id)
+        pending = timing.pending
+        context = pending.connection.context
+        self._log_lines.note(LogLevel.INFO, "slow request", context, pending.header, fields, pending.trace_id)
 
     def take_traces(self) -> list[RequestTiming]:
         traces, self.traces = self.traces, []

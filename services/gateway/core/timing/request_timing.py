@@ -77,14 +77,14 @@ class RequestTiming:
         "hop",
         "hops_us",
         "kind",
+        "pending",
         "sent_position",
-        "slot",
         "trace",
     )
 
-    def __init__(self, kind: RequestKind, slot: TimedRequest, began_us: int, read_us: Callable[[], int]) -> None:
+    def __init__(self, kind: RequestKind, pending: TimedRequest, began_us: int, read_us: Callable[[], int]) -> None:
         self.kind = kind
-        self.slot = slot
+        self.pending = pending
         self.began_us = self._since_us = began_us
         self.hop = Hop.REQUEST_QUEUE
         self.hops_us = list(_NO_TIMES)
