@@ -22,14 +22,14 @@ def produces_alive(world: World) -> list[PendingProduce]:
     return [
         each
         for each in gc.get_objects()
-        if isinstance(each, PendingProduce) and each.connection.processor is world.processor
+        if isinstance(each, PendingProduce) and each.handler.responder is world.processor.responder
     ]
 
 
 def appends_alive(world: World) -> list[PendingAppend]:
     gc.collect()
     alive = [each for each in gc.get_objects() if isinstance(each, PendingAppend)]
-    return [each for each in alive if each.order is not None and each.order.connection.processor is world.processor]
+    return [each for each in alive if each.order is not None and each.order.scheduler is world.processor.appends]
 
 
 def test_a_fence_holds_no_request() -> None:

@@ -169,7 +169,7 @@ class GatewayCore:
     ) -> None:
         """`node_id` is the broker whose own port was connected to, if it was one."""
         self.clock.now_ms = now_ms
-        self.connections.opened(connection_id, listener, peer, node_id)
+        self.connections.open(connection_id, listener, peer, node_id)
 
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
         self.clock.now_ms = now_ms
@@ -221,9 +221,9 @@ class GatewayCore:
         logstore = self.logstores.ensure(node_id)
         times = response.times
         noted = note_times(logstore.asked_on_exchange(times), logstore.answer_times) if times else ()
-        answered = self.appends.answered
+        result_received = self.appends.result_received
         for result in response.append_results:
-            answered(logstore, result)
+            result_received(logstore, result)
         for offset_answer in response.offset_answers:
             self.queries.offset_answered(logstore, offset_answer)
         for state_answer in response.state_answers:
@@ -250,7 +250,7 @@ class GatewayCore:
         self.clock.now_ms = now_ms
         lane = self.logstores.ensure(node_id).reads
         for times in response.times:
-            self.reads.took(lane, times)
+            self.reads.times_received(lane, times)
         for piece in response.pieces:
             self.reads.piece_received(lane, piece)
         if response.credit is not None:
@@ -259,15 +259,15 @@ class GatewayCore:
 
     def coordinate_up(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.coordinators.up(node_id)
+        self.coordinators.stream_up(node_id)
 
     def coordinate_down(self, node_id: int, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.coordinators.down(node_id)
+        self.coordinators.stream_lost(node_id)
 
     def coordinate_response(self, node_id: int, response: CoordinateResponse, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.coordinators.answered(node_id, response)
+        self.coordinators.response_received(node_id, response)
 
     def purgatory_up(self, pod_id: str, now_ms: int) -> None:
         self.clock.now_ms = now_ms
@@ -279,7 +279,7 @@ class GatewayCore:
 
     def park_response(self, pod_id: str, response: ParkResponse, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.purgatory.answered(pod_id, response)
+        self.purgatory.response_received(pod_id, response)
 
     def metadata_updated(self, update: UpdateMetadata, now_ms: int) -> None:
         """After it returns, requests are answered by this revision."""
@@ -291,11 +291,11 @@ class GatewayCore:
 
     def controller_answered(self, call_id: int, answer: ControllerAnswer | None, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.controller.answered(call_id, answer)
+        self.controller.call_answered(call_id, answer)
 
     def logstore_answered(self, call_id: int, answer: AdministrationResponse | None, now_ms: int) -> None:
         self.clock.now_ms = now_ms
-        self.logstore_admin.answered(call_id, answer)
+        self.logstore_admin.call_answered(call_id, answer)
 
     def converted(self, conversion: Conversion, elapsed_ms: float, now_ms: int) -> None:
         """It has run, in `elapsed_ms`."""
@@ -335,12 +335,12 @@ class GatewayCore:
             self.cluster.has_new_leaders = False
             # Routers only collect what logstores say of leaders: what waits is routed here, outside of their loops.
             self.appends.routes_changed()
-        self.appends.go_on()
+        self.appends.send_freed()
         self.reads.memory_freed()
-        self.dispatcher.run()
+        self.dispatcher.start_runnable()
         self.responder.steps.run()
         outputs = Outputs(
-            self.log_lines.take(),
+            self.log_lines.drain_lines(),
             self.logstores.take_exchanges(self.clock.now_ms),
             self.logstores.take_reads(),
             self.coordinators.take_messages(self.clock.now_ms),
@@ -349,10 +349,10 @@ class GatewayCore:
             self.logstore_admin.take_calls(),
             self.logstore_admin.take_cancels(),
         )
-        self.connections.take(outputs)
+        self.connections.drain_into(outputs)
         if self.metrics.sending:
             self.metrics.turn_taken()
-        outputs.conversions = self.converter.take()
+        outputs.conversions = self.converter.drain_conversions()
         return outputs
 
     def turn_over(self) -> None:

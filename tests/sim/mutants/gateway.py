@@ -23,7 +23,7 @@ GATEWAY = Mutants("gateway")
 
 @GATEWAY.breaks("27")
 def answers_out_of_order() -> None:
-    original = Responder.answered
+    original = Responder.finish
 
     def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
         requests = slot.connection.requests
@@ -31,7 +31,7 @@ def answers_out_of_order() -> None:
         requests.appendleft(slot)
         original(self, slot, kind)
 
-    replace_in(Responder, "answered", answered)
+    replace_in(Responder, "finish", answered)
 
 
 @GATEWAY.breaks("27")
@@ -44,7 +44,7 @@ def nothing_is_a_barrier() -> None:
 
 @GATEWAY.breaks("28")
 def acks_0_is_answered() -> None:
-    original = Responder.answered
+    original = Responder.finish
 
     def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
         if kind is ResponseKind.NO_OP and isinstance(slot, PendingProduce):
@@ -52,7 +52,7 @@ def acks_0_is_answered() -> None:
         else:
             original(self, slot, kind)
 
-    replace_in(Responder, "answered", answered)
+    replace_in(Responder, "finish", answered)
 
 
 @GATEWAY.breaks_for(

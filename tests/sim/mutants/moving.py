@@ -21,7 +21,7 @@ MOVING = Mutants("leaders that move")
 @MOVING.breaks_while_leaders_move("16")
 def the_next_batch_overtakes_a_parked_one() -> None:
     """An append is decided when it is answered, committed or not: what comes behind it goes to the next leader."""
-    original = AppendRouter.answered
+    original = AppendRouter.result_received
 
     def answered(self: AppendRouter, logstore: Logstore, result: AppendResult) -> None:
         append = logstore.appends_in_flight.get(result.request_id)
@@ -29,7 +29,7 @@ def the_next_batch_overtakes_a_parked_one() -> None:
         if append is not None:
             self.decided(append)
 
-    replace_in(AppendRouter, "answered", answered)
+    replace_in(AppendRouter, "result_received", answered)
 
 
 @MOVING.breaks_while_leaders_move("16")

@@ -9,8 +9,8 @@
 - A stream that is lost answers what was sent on it with REQUEST_TIMED_OUT, "maybe written". What was not sent waits for
   the stream to come back and ends as NOT_LEADER_OR_FOLLOWER, "not written".
 
-What becomes free by a decision or by another leader is sent at the end of the turn (`go_on`), never from within the
-call that decided: no order is drained while another is.
+What becomes free by a decision or by another leader is sent at the end of the turn (`send_freed`), never from within
+the call that decided: no order is drained while another is.
 """
 
 from __future__ import annotations
@@ -164,10 +164,10 @@ class AppendRouter:
                 self._free[order] = None
 
     def has_more(self) -> bool:
-        """Whether `go_on` has something to do."""
+        """Whether `send_freed` has something to do."""
         return self._routes_changed or len(self._free) > 0
 
-    def go_on(self) -> None:
+    def send_freed(self) -> None:
         """Send what the inputs of this turn have made free. What fails by it may free more, which goes as well."""
         while self._routes_changed or self._free:
             if self._routes_changed:
@@ -180,7 +180,7 @@ class AppendRouter:
 
     # --- what the streams and the image bring ---
 
-    def answered(self, logstore: Logstore, result: AppendResult) -> None:
+    def result_received(self, logstore: Logstore, result: AppendResult) -> None:
         append = logstore.appends_in_flight.pop(result.request_id, None)
         if append is None:
             return

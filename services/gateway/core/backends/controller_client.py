@@ -42,7 +42,7 @@ class ControllerClient:
             trace = asker.timing.trace
         self._calls.append(ControllerCall(call_id, request, trace))
 
-    def answered(self, call_id: int, answer: ControllerAnswer | None) -> None:
+    def call_answered(self, call_id: int, answer: ControllerAnswer | None) -> None:
         asker = self._askers.pop(call_id, None)
         if asker is not None:
             if asker.timing is not None:
@@ -72,7 +72,7 @@ class ControllerClient:
         self._calls = []
         return calls
 
-    def forget(self, asker: Asker) -> None:
+    def forget_asker(self, asker: Asker) -> None:
         """It no longer waits; the call itself can't be taken back."""
         self._awaiting.pop(asker, None)
         for call_id in [call_id for call_id, each in self._askers.items() if each is asker]:

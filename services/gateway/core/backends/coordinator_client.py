@@ -133,7 +133,7 @@ class _Stream:
         self._outstanding_in_window = 0
         self._window_until_ms = now_ms + GATHER_WINDOW_MS
 
-    def put(self, message: GroupCall | GroupCollect) -> bool:
+    def add_message(self, message: GroupCall | GroupCollect) -> bool:
         """Into the next message; whether that is begun by it."""
         is_first = self.message is None
         if self.message is None:
@@ -149,7 +149,7 @@ class _Stream:
             self.is_urgent = True
         return is_first
 
-    def take(self) -> CoordinateRequest | None:
+    def take_message(self) -> CoordinateRequest | None:
         message, self.message = self.message, None
         self.is_urgent, self.gather_until_ms = False, -1
         self.leaving = []
@@ -182,7 +182,7 @@ class CoordinatorClient:
         return ask
 
     def _send(self, stream: _Stream, ask: PendingAsk, message: GroupCall | GroupCollect) -> None:
-        if stream.put(message):
+        if stream.add_message(message):
             self._sending.append(stream)
         stream.in_flight[ask.request_id] = ask
         ask.message = None
@@ -191,22 +191,22 @@ class CoordinatorClient:
             stream.message.timed.append(timed_of(ask.request_id, timing))
             stream.leaving.append(timing)
 
-    def forget(self, ask: PendingAsk) -> None:
+    def forget_call(self, ask: PendingAsk) -> None:
         """Nobody waits for it any more. If it was sent, it may be done all the same."""
         stream = self._streams[ask.node_id]
         if stream.in_flight.pop(ask.request_id, None) is None:
             stream.waiting.pop(ask.request_id, None)
 
-    def up(self, node_id: int) -> None:
+    def stream_up(self, node_id: int) -> None:
         self._streams.setdefault(node_id, _Stream(node_id)).is_up = True
 
-    def down(self, node_id: int) -> None:
+    def stream_lost(self, node_id: int) -> None:
         stream = self._streams.get(node_id)
         if stream is None:
             return
         stream.is_up = False
         stream.credit.reset()
-        if stream.take() is not None:
+        if stream.take_message() is not None:
             self._sending.remove(stream)
         lost = [*stream.in_flight.values(), *stream.waiting.values()]
         stream.in_flight.clear()
@@ -214,7 +214,7 @@ class CoordinatorClient:
         for ask in lost:
             ask.asker.group_lost(ask)
 
-    def answered(self, node_id: int, response: CoordinateResponse) -> None:
+    def response_received(self, node_id: int, response: CoordinateResponse) -> None:
         stream = self._streams[node_id]
         in_flight = stream.in_flight
         noted = []
@@ -257,7 +257,7 @@ class CoordinatorClient:
                 taken.append((stream.node_id, message))
                 for timing in stream.leaving:
                     timing.sent()
-                stream.take()
+                stream.take_message()
         self._sending = gathering
         return taken
 

@@ -84,7 +84,7 @@ class LogstoreAdminClient:
         if asker.timing is not None:
             asker.timing.sent()
 
-    def answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
+    def call_answered(self, call_id: int, answer: AdministrationResponse | None) -> None:
         asked = self._askers.pop(call_id, None)
         if asked is None:
             return
@@ -98,7 +98,7 @@ class LogstoreAdminClient:
         if timing is not None:
             timing.still_waits()
 
-    def forget(self, call: LogstoreCall) -> None:
+    def forget_call(self, call: LogstoreCall) -> None:
         """Nobody waits for it any more. If it was sent, it may be done all the same."""
         if self._askers.pop(call.call_id, None) is not None and self._leave(call):
             self._cancels.append(call.call_id)

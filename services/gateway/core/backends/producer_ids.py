@@ -50,14 +50,14 @@ class ProducerIds(Untimed):
         self._is_asking = False
         self._waiting: deque[ProducerIdAsker] = deque()
 
-    def take(self, asker: ProducerIdAsker) -> None:
+    def allocate(self, asker: ProducerIdAsker) -> None:
         """Call `asker.producer_id_taken` with an id, now or when there is a block, or with None when there is none."""
         self._waiting.append(asker)
         self._serve()
         if asker.timing is not None and asker in self._waiting:
             asker.timing.enter(Hop.CONTROLLER)
 
-    def forget(self, asker: ProducerIdAsker) -> None:
+    def forget_asker(self, asker: ProducerIdAsker) -> None:
         if asker in self._waiting:
             self._waiting.remove(asker)
 

@@ -116,7 +116,7 @@ class PurgatoryClient:
             self._parking.append(pod)
         return pod.request
 
-    def cancel(self, parked: Parked) -> None:
+    def cancel_entry(self, parked: Parked) -> None:
         """It ends otherwise, or its client is gone. Nothing happens when it is not parked."""
         pod = parked.pod
         if pod is not None:
@@ -124,7 +124,7 @@ class PurgatoryClient:
             del pod.entries[parked.entry_id]
             self._request_of(pod).cancels.append(parked.entry_id)
 
-    def answered(self, pod_id: str, response: ParkResponse) -> None:
+    def response_received(self, pod_id: str, response: ParkResponse) -> None:
         pod = self._find(pod_id)
         if pod is None:
             return

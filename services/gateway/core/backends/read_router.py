@@ -73,13 +73,13 @@ class ReadRouter:
             message.timed.append(timed_of(read.request_id, read.fetch.timing))
             read.lane.leaving.append(read.fetch.timing)
 
-    def took(self, lane: ReadLane, times: Times) -> None:
+    def times_received(self, lane: ReadLane, times: Times) -> None:
         """The first piece of an answer is here, with how long the logstore had the read."""
         read = lane.in_flight.get(times.request_id)
         if read is not None and read.fetch is not None and read.fetch.timing is not None:
-            read.fetch.timing.took(times.queue_us, times.work_us)
+            read.fetch.timing.answer_begun(times.queue_us, times.work_us)
 
-    def cancel(self, read: PendingRead) -> None:
+    def cancel_read(self, read: PendingRead) -> None:
         """Nobody waits for it any more."""
         read.fetch = None
         self.release(read)

@@ -133,6 +133,6 @@ class RecordFormatConverter:
         records = [target.records for target in targets]
         self._to_run.append(DownConversion(owner, self.fetch, magic, targets, records))
 
-    def take(self) -> list[Conversion]:
+    def drain_conversions(self) -> list[Conversion]:
         to_run, self._to_run = self._to_run, []
         return to_run

@@ -76,7 +76,7 @@ class Connections:
     def get(self, connection_id: int) -> Connection | None:
         return self._connections.get(connection_id)
 
-    def opened(self, connection_id: int, listener: str, peer: str, node_id: int) -> None:
+    def open(self, connection_id: int, listener: str, peer: str, node_id: int) -> None:
         now_ms = self._clock.now_ms
         context = RequestContext(connection_id, listener, peer, node_id=node_id)
         connection = Connection(self, context, now_ms)
@@ -254,7 +254,7 @@ class Connections:
             connection.outgoing = []
             connection.outgoing_bytes = 0
 
-    def take(self, outputs: Outputs) -> None:
+    def drain_into(self, outputs: Outputs) -> None:
         """Put the turn's writes, closes, pauses and resumes there."""
         for connection in self._writing:
             self._flush(connection)

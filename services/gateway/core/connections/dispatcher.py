@@ -99,7 +99,7 @@ class RequestDispatcher:
         arrived_us = self._metrics.read_us() if len(frames) > 1 else -1
         for frame in frames:
             if answers_left and not connection.queued_frames and connection.may_start(frame):
-                self.start(connection, frame, arrived_us)
+                self.start_request(connection, frame, arrived_us)
                 if connection.is_closed:
                     return
                 if connection.unanswered == 0:
@@ -120,7 +120,7 @@ class RequestDispatcher:
         if memory.is_over() or connection.wants_pause():
             self._connections.pause(connection)
 
-    def run(self) -> None:
+    def start_runnable(self) -> None:
         """Start what may start now, and let the sockets follow."""
         connections = self._connections
         runnable = connections.runnable
@@ -146,7 +146,7 @@ class RequestDispatcher:
             frame_bytes = len(frame) + QUEUED_FRAME_BYTES
             connection.queued_bytes -= frame_bytes
             self._request_memory.held_bytes -= frame_bytes
-            self.start(connection, frame, connection.queued_since_us.popleft())
+            self.start_request(connection, frame, connection.queued_since_us.popleft())
             if connection.is_closed:
                 return
             if connection.unanswered == 0:
@@ -155,7 +155,7 @@ class RequestDispatcher:
 
     # --- starting ---
 
-    def start(self, connection: Connection, frame: memoryview, arrived_us: int) -> None:
+    def start_request(self, connection: Connection, frame: memoryview, arrived_us: int) -> None:
         """Begin one request. Whatever can be wrong with its frame closes its connection, and no other.
 
         `arrived_us` is -1 for one that has come this moment.

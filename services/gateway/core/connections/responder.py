@@ -60,7 +60,7 @@ class Responder:
         self._is_measured = connections.config.metrics_enable
         self.steps = RequestSteps(self, connections.discarded)
 
-    def begin(self, pending: PendingRequest, steps: Steps[None]) -> None:
+    def begin_steps(self, pending: PendingRequest, steps: Steps[None]) -> None:
         """Do this for a request, in as many turns as it takes; in place of what was still to be done for it."""
         self.steps.begin(pending, steps)
 
@@ -102,7 +102,7 @@ class Responder:
         if counts_errors:
             self._metrics.response_failed(header.api_key, response)
         pending.buffers = encode_response(response, header.api_version, header.correlation_id)
-        self.answered(pending, ResponseKind.SEND)
+        self.finish(pending, ResponseKind.SEND)
 
     def _answer_in_steps(self, pending: PendingRequest, response: Response, counts_errors: bool) -> Steps[None]:
         header = pending.header
@@ -111,13 +111,13 @@ class Responder:
         pending.buffers = yield from encode_response_in_steps(response, header.api_version, header.correlation_id)
         if len(pending.buffers) > 1:
             self.steps.discarded.add(response)
-        self.answered(pending, ResponseKind.SEND)
+        self.finish(pending, ResponseKind.SEND)
 
     def count_errors(self, pending: PendingRequest, response: Response) -> None:
         """Count the errors of an answer that is not sent."""
         self._metrics.response_failed(pending.header.api_key, response)
 
-    def hand_over(self, pending: PendingRequest, body: Buffer) -> None:
+    def respond_encoded(self, pending: PendingRequest, body: Buffer) -> None:
         """Answer a request by what another has encoded, in the version of the request."""
         header = pending.header
         if pending.timing is not None:
@@ -125,14 +125,14 @@ class Responder:
         if self._is_measured:
             self._metrics.body_answered(header.api_key, header.api_version, body)
         pending.buffers = frame_response(header.api_key, header.api_version, header.correlation_id, body)
-        self.answered(pending, ResponseKind.SEND)
+        self.finish(pending, ResponseKind.SEND)
 
     def forget_frame(self, pending: PendingRequest) -> None:
         """A request that waits holds nothing of its frame any more."""
         self._request_memory.held_bytes -= pending.frame_bytes
         pending.frame_bytes = 0
 
-    def answered(self, pending: PendingRequest, kind: ResponseKind) -> None:
+    def finish(self, pending: PendingRequest, kind: ResponseKind) -> None:
         """A request is over. Its answer leaves when those before it have left."""
         pending.kind = kind
         if pending.timing is not None:

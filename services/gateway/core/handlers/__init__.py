@@ -52,7 +52,7 @@ from services.gateway.core.handlers.api_61_describe_producers import DescribePro
 from services.gateway.core.handlers.api_66_list_transactions import ListTransactionsHandler
 from services.gateway.core.handlers.api_74_list_config_resources import ListConfigResourcesHandler
 from services.gateway.core.handlers.api_75_describe_topic_partitions import DescribeTopicPartitionsHandler
-from services.gateway.core.requests.admin_request import LogstoreHandler
+from services.gateway.core.requests.admin_request import AdminHandler
 from services.gateway.core.requests.controller_request import ControllerHandler
 from services.gateway.core.requests.group_member_request import MemberHandler
 from services.gateway.core.requests.group_request import GroupHandler
@@ -87,7 +87,7 @@ SERVED_BY_CONTROLLER: Final[tuple[type[ControllerHandler], ...]] = (
     IncrementalAlterConfigsHandler,
     AlterPartitionReassignmentsHandler,
 )
-SERVED_BY_LOGSTORES: Final[tuple[type[LogstoreHandler], ...]] = (
+SERVED_BY_LOGSTORES: Final[tuple[type[AdminHandler], ...]] = (
     DeleteRecordsHandler,
     OffsetForLeaderEpochHandler,
     DescribeConfigsHandler,

@@ -100,4 +100,4 @@ def _go_on(pending: PendingFetch, request: FetchRequest) -> Steps[None]:
     elif not sessions.advance(session, handler.clock.now_ms):
         handler.responder.respond(pending, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     else:
-        pending.go_on(session, is_changed=is_changed)
+        pending.resume_session(session, is_changed=is_changed)

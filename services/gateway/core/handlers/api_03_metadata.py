@@ -73,14 +73,14 @@ class PendingMetadata(PendingRequest):
         self.handler.controller.await_revision(self, answer.revision)
 
     def revision_applied(self) -> None:
-        self.handler.responder.begin(self, _respond(self))
+        self.handler.responder.begin_steps(self, _respond(self))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()
         self.revision_applied()
 
     def cancel(self) -> None:
-        self.handler.controller.forget(self)
+        self.handler.controller.forget_asker(self)
 
 
 class MetadataHandler(ControllerHandler, api_key=ApiKey.METADATA):

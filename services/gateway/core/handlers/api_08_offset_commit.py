@@ -35,13 +35,13 @@ from services.gateway.core.connections.connection import Connection
 from services.gateway.core.connections.dispatcher import WithBody
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.model.topic_names import partitions_of
-from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingGroupParts
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 _VERSION_WITH_TOPIC_IDS = 10
 _VERSION_WITH_NAMES = 9
 
 
-class PendingOffsetCommit(PendingGroupParts):
+class PendingOffsetCommit(PendingSplitGroupRequest):
     __slots__ = ("answered", "topic_ids")
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
@@ -70,7 +70,7 @@ class PendingOffsetCommit(PendingGroupParts):
         return True
 
     def refuse(self, error: int) -> None:
-        self.handler.responder.begin(self, self._refuse_in_steps(error))
+        self.handler.responder.begin_steps(self, self._refuse_in_steps(error))
 
     def _refuse_in_steps(self, error: int) -> Steps[None]:
         """Nothing comes of what is not answered yet."""

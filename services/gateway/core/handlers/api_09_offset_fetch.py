@@ -34,7 +34,7 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupCalls
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 _VERSION_WITH_TOP_LEVEL_ERROR = 2
 _VERSION_WITH_GROUPS = 8
@@ -42,7 +42,7 @@ _VERSION_WITH_NAMES = 9
 _VERSION_WITH_TOPIC_IDS = 10
 
 
-class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
+class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
     __slots__ = ("added", "asked", "by_name", "require_stable", "results")
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
@@ -102,7 +102,7 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
             self.results[query.group_id] = OffsetFetchResponseGroup(query.group_id, [], told)
 
     def complete(self) -> None:
-        self.handler.responder.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         version = self.header.api_version

@@ -1,7 +1,7 @@
 """JoinGroup, API key 11, versions 0 to 9.
 
 - Goes as it came to the group's coordinator, whose answer goes as it came to the client. A member that has to wait is
-  parked, for as long as the coordinator says so (`PendingMember`); its connection is not idle meanwhile, and the
+  parked, for as long as the coordinator says so (`PendingMemberRequest`); its connection is not idle meanwhile, and the
   requests behind it on the same connection wait, as in Kafka.
 - Without a coordinator NOT_COORDINATOR; COORDINATOR_NOT_AVAILABLE where the join may have been heard. In both cases the
   client joins again with the member id that it has.
@@ -20,14 +20,14 @@ from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.connections.dispatcher import WithBody
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.group_member_request import MemberHandler, PendingMember
+from services.gateway.core.requests.group_member_request import MemberHandler, PendingMemberRequest
 
 _VERSION_WITH_NULL_PROTOCOL = 7
 PROTOCOLS_MAX: Final = 100
 """Assignment strategies that one member may support. Consumers have one or two."""
 
 
-class PendingJoinGroup(PendingMember):
+class PendingJoinGroup(PendingMemberRequest):
     __slots__ = ("member_id",)
 
     def __init__(self, handler: MemberHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:

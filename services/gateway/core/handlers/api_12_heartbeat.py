@@ -13,10 +13,10 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from services.gateway.core.connections.dispatcher import WithBody
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.group_request import GroupHandler, PendingGroupCall
+from services.gateway.core.requests.group_request import GroupHandler, PendingGroupRequest
 
 
-class PendingHeartbeat(PendingGroupCall):
+class PendingHeartbeat(PendingGroupRequest):
     __slots__ = ()
 
     def refusal(self, error: int) -> HeartbeatResponse:

@@ -19,10 +19,10 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.connections.dispatcher import WithBody
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingGroupParts
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 
-class PendingLeaveGroup(PendingGroupParts):
+class PendingLeaveGroup(PendingSplitGroupRequest):
     __slots__ = ("members",)
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:

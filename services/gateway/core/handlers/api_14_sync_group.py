@@ -17,14 +17,14 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from services.gateway.core.connections.dispatcher import WithBody
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.group_member_request import MemberHandler, PendingMember
+from services.gateway.core.requests.group_member_request import MemberHandler, PendingMemberRequest
 
 _VERSION_WITH_PROTOCOL = 5
 ASSIGNMENTS_MAX: Final = 5_000
 """One for each member of the group."""
 
 
-class PendingSyncGroup(PendingMember):
+class PendingSyncGroup(PendingMemberRequest):
     __slots__ = ()
 
     def refusal(self, error: int) -> SyncGroupResponse:

@@ -19,10 +19,10 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.requests.group_request import GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupCalls
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 
-class PendingDescribeGroups(PendingGroupCalls[str]):
+class PendingDescribeGroups(PendingGroupsRequest[str]):
     __slots__ = ("results",)
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:

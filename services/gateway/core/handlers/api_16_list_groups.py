@@ -22,10 +22,10 @@ from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
 from services.gateway.core.requests.group_request import GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupCalls
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 
-class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
+class PendingListGroups(PendingGroupsRequest[ListGroupsRequest]):
     __slots__ = ("error_code", "groups")
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
@@ -48,7 +48,7 @@ class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
         self.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error
 
     def complete(self) -> None:
-        self.handler.responder.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         response = ListGroupsResponse(error_code=self.error_code)

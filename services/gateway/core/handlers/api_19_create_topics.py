@@ -41,12 +41,12 @@ from barnabas.wire.messages.create_topics import (
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.model.outputs import ControllerAnswer
-from services.gateway.core.requests.controller_request import ControllerHandler, PendingControllerCalls
+from services.gateway.core.requests.controller_request import ControllerHandler, PendingControllerRequest
 
 
-class PendingCreateTopics(PendingControllerCalls[NewTopic]):
+class PendingCreateTopics(PendingControllerRequest[NewTopic]):
     __slots__ = ("results", "validate_only")
 
     def __init__(
@@ -139,7 +139,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 
 def _result(result: CreateTopicResult, image: ClusterImage) -> CreatableTopicResult:
     if result.error_code:
-        message = told_message(result.error_code, result.error_message)
+        message = client_message(result.error_code, result.error_message)
         return CreatableTopicResult(result.topic, error_code=result.error_code, error_message=message, configs=None)
     broker = BrokerValues(dynamic_default=image.broker_configs.get(ALL_BROKERS, {}))
     return CreatableTopicResult(

@@ -24,12 +24,12 @@ from barnabas.wire.messages.delete_topics import DeletableTopicResult, DeleteTop
 from barnabas.wire.primitives import ZERO_UUID, Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.model.outputs import ControllerAnswer
 from services.gateway.core.requests.controller_request import (
     UNKNOWN_NAMES_MAX,
     ControllerHandler,
-    PendingControllerCalls,
+    PendingControllerRequest,
 )
 
 _VERSION_WITH_STATES = 6
@@ -38,7 +38,7 @@ _VERSION_WITH_STATES = 6
 _Asked: TypeAlias = tuple[TopicReference, DeletableTopicResult]
 
 
-class PendingDeleteTopics(PendingControllerCalls[_Asked]):
+class PendingDeleteTopics(PendingControllerRequest[_Asked]):
     __slots__ = ("results",)
 
     def __init__(
@@ -109,4 +109,4 @@ def _is_known(pending: PendingDeleteTopics, state: DeleteTopicState) -> bool:
 
 
 def _set(result: DeletableTopicResult, error_code: int, message: str = "") -> None:
-    result.error_code, result.error_message = error_code, told_message(error_code, message)
+    result.error_code, result.error_message = error_code, client_message(error_code, message)

@@ -28,19 +28,17 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.model.topic_names import INTERNAL_TOPICS
-from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 _NO_LOW_WATERMARK = -1
 
 
-class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteRecordsPartitionResult]):
+class PendingDeleteRecords(PendingAdminRequest[contract.DeleteRecordsPartition, DeleteRecordsPartitionResult]):
     __slots__ = ("response", "timeout_ms")
 
     LOST = ErrorCode.REQUEST_TIMED_OUT
 
-    def __init__(
-        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
-    ) -> None:
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.response: DeleteRecordsResponse = DeleteRecordsResponse()
         self.timeout_ms = 0
@@ -62,7 +60,7 @@ class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteR
         self.handler.responder.respond(self, self.response)
 
 
-class DeleteRecordsHandler(LogstoreHandler, api_key=ApiKey.DELETE_RECORDS):
+class DeleteRecordsHandler(AdminHandler, api_key=ApiKey.DELETE_RECORDS):
     request_class = PendingDeleteRecords
 
     def start(self, pending: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:

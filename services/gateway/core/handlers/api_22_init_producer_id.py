@@ -37,7 +37,7 @@ class PendingInitProducerId(PendingRequest):
         self.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def cancel(self) -> None:
-        self.handler.producer_ids.forget(self)
+        self.handler.producer_ids.forget_asker(self)
 
 
 class InitProducerIdHandler(Handler, api_key=ApiKey.INIT_PRODUCER_ID):
@@ -61,4 +61,4 @@ class InitProducerIdHandler(Handler, api_key=ApiKey.INIT_PRODUCER_ID):
             pending.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         else:
             self.deadlines.add(pending, self.clock.now_ms + self.config.read_wait_ms_max)
-            self.producer_ids.take(pending)
+            self.producer_ids.allocate(pending)

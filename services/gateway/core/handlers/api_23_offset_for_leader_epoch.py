@@ -31,15 +31,13 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
 from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
-class PendingOffsetForLeaderEpoch(PendingCalls[EndOffsetQuery, EpochEndOffset]):
+class PendingOffsetForLeaderEpoch(PendingAdminRequest[EndOffsetQuery, EpochEndOffset]):
     __slots__ = ("response",)
 
-    def __init__(
-        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
-    ) -> None:
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.response: OffsetForLeaderEpochResponse = OffsetForLeaderEpochResponse()
 
@@ -57,7 +55,7 @@ class PendingOffsetForLeaderEpoch(PendingCalls[EndOffsetQuery, EpochEndOffset]):
         self.handler.responder.respond(self, self.response)
 
 
-class OffsetForLeaderEpochHandler(LogstoreHandler, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH):
+class OffsetForLeaderEpochHandler(AdminHandler, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH):
     request_class = PendingOffsetForLeaderEpoch
 
     def start(self, pending: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> Steps[None]:

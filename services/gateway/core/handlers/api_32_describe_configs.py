@@ -37,10 +37,10 @@ from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.connections.connection import Connection, PendingRequest
 from services.gateway.core.model.authorization import Operation, authorize
 from services.gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.model.outputs import LogstoreCall
 from services.gateway.core.model.topic_names import is_legal_topic_name
-from services.gateway.core.requests.admin_request import LogstoreHandler
+from services.gateway.core.requests.admin_request import AdminHandler
 
 _LOGSTORE_WAIT_MS = 5_000
 """For one logstore, before the next one is asked."""
@@ -69,11 +69,9 @@ class _Question:
 class PendingDescribeConfigs(PendingRequest):
     __slots__ = ("_brokers", "_calls", "_questions", "_request", "_response")
 
-    handler: LogstoreHandler
+    handler: AdminHandler
 
-    def __init__(
-        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
-    ) -> None:
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self._request = DescribeConfigsRequest()
         self._response = wire.DescribeConfigsResponse()
@@ -149,7 +147,7 @@ class PendingDescribeConfigs(PendingRequest):
 
     def cancel(self) -> None:
         for call, _ in self._calls.values():
-            self.handler.logstore_admin.forget(call)
+            self.handler.logstore_admin.forget_call(call)
         self._calls.clear()
         self._questions.clear()
 
@@ -157,7 +155,7 @@ class PendingDescribeConfigs(PendingRequest):
         self._brokers[asked.resource_name] = asked
 
 
-class DescribeConfigsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
+class DescribeConfigsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
     request_class = PendingDescribeConfigs
 
     def start(self, pending: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
@@ -230,7 +228,7 @@ def _wanted(request: DescribeConfigsRequest, asked: DescribeConfigsResource) -> 
 
 def _set_error(result: DescribeConfigsResult, error_code: int, message: str) -> None:
     result.error_code = error_code
-    result.error_message = told_message(error_code, message)
+    result.error_message = client_message(error_code, message)
 
 
 def _wire_config(config: DescribedConfig) -> DescribeConfigsResourceResult:

@@ -29,18 +29,16 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
 from services.gateway.core.model.log_dir_paths import parse_path_in_cluster
-from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
-class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPartitionResult]):
+class PendingAlterReplicaLogDirs(PendingAdminRequest[ReplicaMove, AlterReplicaLogDirPartitionResult]):
     __slots__ = ("response",)
 
     UNREACHED = ErrorCode.BROKER_NOT_AVAILABLE
     LOST = ErrorCode.REQUEST_TIMED_OUT
 
-    def __init__(
-        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
-    ) -> None:
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.response: AlterReplicaLogDirsResponse = AlterReplicaLogDirsResponse()
 
@@ -60,7 +58,7 @@ class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPar
         self.handler.responder.respond(self, self.response)
 
 
-class AlterReplicaLogDirsHandler(LogstoreHandler, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS):
+class AlterReplicaLogDirsHandler(AdminHandler, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS):
     request_class = PendingAlterReplicaLogDirs
 
     def start(self, pending: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:

@@ -33,7 +33,7 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
 from services.gateway.core.model.log_dir_paths import path_in_cluster
-from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question
 
 PARTITIONS_PER_CALL: Final = 500
 
@@ -58,16 +58,14 @@ class _Broker:
                 known.replicas.extend(each.replicas)
 
 
-class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Broker]):
+class PendingDescribeLogDirs(PendingAdminRequest[contract.DescribeLogDirsRequest, _Broker]):
     __slots__ = ("brokers",)
 
     UNREACHED = ErrorCode.BROKER_NOT_AVAILABLE
     LOST = ErrorCode.BROKER_NOT_AVAILABLE
     CALL_QUERIES_MAX = 1
 
-    def __init__(
-        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
-    ) -> None:
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.brokers: list[_Broker] = []
 
@@ -83,7 +81,7 @@ class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Brok
             question.result.add(answer.log_dirs)
 
     def complete(self) -> None:
-        self.handler.responder.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         response = DescribeLogDirsResponse()
@@ -98,7 +96,7 @@ class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Brok
         self.handler.responder.respond(self, response)
 
 
-class DescribeLogDirsHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
+class DescribeLogDirsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
     request_class = PendingDescribeLogDirs
 
     def start(self, pending: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> Steps[None]:

@@ -33,19 +33,19 @@ from barnabas.wire.messages.create_partitions import (
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.model.outputs import ControllerAnswer
 from services.gateway.core.model.topic_names import partitions_of
 from services.gateway.core.requests.controller_request import (
     UNKNOWN_NAMES_MAX,
     ControllerHandler,
-    PendingControllerCalls,
+    PendingControllerRequest,
 )
 
 _Asked: TypeAlias = tuple[NewPartitions, CreatePartitionsTopicResult]
 
 
-class PendingCreatePartitions(PendingControllerCalls[_Asked]):
+class PendingCreatePartitions(PendingControllerRequest[_Asked]):
     __slots__ = ("results", "validate_only")
 
     def __init__(
@@ -124,4 +124,4 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
 
 def _set(result: CreatePartitionsTopicResult, error_code: int, message: str) -> None:
     result.error_code = error_code
-    result.error_message = told_message(error_code, message)
+    result.error_message = client_message(error_code, message)

@@ -18,10 +18,10 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.requests.group_request import GroupHandler
-from services.gateway.core.requests.groups_request import PendingGroupCalls
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 
-class PendingDeleteGroups(PendingGroupCalls[str]):
+class PendingDeleteGroups(PendingGroupsRequest[str]):
     __slots__ = ("results",)
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
@@ -42,7 +42,7 @@ class PendingDeleteGroups(PendingGroupCalls[str]):
         self.results.update(dict.fromkeys(queries, error))
 
     def complete(self) -> None:
-        self.handler.responder.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         response = DeleteGroupsResponse()

@@ -27,20 +27,20 @@ from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, PartitionR
 from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.model.outputs import ControllerAnswer
 from services.gateway.core.model.topic_names import partitions_of
 from services.gateway.core.requests.controller_request import (
     UNKNOWN_NAMES_MAX,
     ControllerHandler,
-    PendingControllerCalls,
+    PendingControllerRequest,
 )
 
 _PREFERRED: Final = 0
 _ELECTION_TYPES: Final = (_PREFERRED, 1)
 
 
-class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
+class PendingElectLeaders(PendingControllerRequest[TopicPartition]):
     __slots__ = ("asks_for_all", "election_type", "error_code", "results")
 
     def __init__(
@@ -54,7 +54,7 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
         """By topic and partition; until the controller answers, of those that are named."""
 
     def set(self, topic: str, partition: int, error_code: int, message: str = "") -> None:
-        told = told_message(error_code, message)
+        told = client_message(error_code, message)
         self.results[topic, partition] = PartitionResult(partition, error_code, told)
 
     def request_of(self, queries: Sequence[TopicPartition], timeout_ms: int) -> ControllerElectLeaders:
@@ -69,7 +69,7 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
         return answer.revision
 
     def complete(self) -> None:
-        self.handler.responder.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         by_topic: dict[str, list[PartitionResult]] = {}

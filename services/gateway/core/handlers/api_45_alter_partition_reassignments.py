@@ -27,13 +27,13 @@ from barnabas.wire.messages.alter_partition_reassignments import (
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.model.outputs import ControllerAnswer
 from services.gateway.core.model.topic_names import partitions_of
 from services.gateway.core.requests.controller_request import (
     UNKNOWN_NAMES_MAX,
     ControllerHandler,
-    PendingControllerCalls,
+    PendingControllerRequest,
 )
 
 _EMPTY = "The manual partition assignment includes an empty replica list."
@@ -42,7 +42,7 @@ _EMPTY = "The manual partition assignment includes an empty replica list."
 _Asked: TypeAlias = tuple[Reassignment, ReassignablePartitionResponse]
 
 
-class PendingAlterReassignments(PendingControllerCalls[_Asked]):
+class PendingAlterReassignments(PendingControllerRequest[_Asked]):
     __slots__ = ("may_change_factor", "response")
 
     def __init__(
@@ -113,4 +113,4 @@ class AlterPartitionReassignmentsHandler(ControllerHandler, api_key=ApiKey.ALTER
 
 
 def _set(result: ReassignablePartitionResponse, error_code: int, message: str = "") -> None:
-    result.error_code, result.error_message = error_code, told_message(error_code, message)
+    result.error_code, result.error_message = error_code, client_message(error_code, message)

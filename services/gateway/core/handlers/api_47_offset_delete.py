@@ -28,10 +28,10 @@ from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.model.topic_names import partitions_of
-from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingGroupParts
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 
-class PendingOffsetDelete(PendingGroupParts):
+class PendingOffsetDelete(PendingSplitGroupRequest):
     __slots__ = ("topics",)
 
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:

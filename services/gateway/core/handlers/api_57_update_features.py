@@ -12,7 +12,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.requests.handler import Handler
 
 
@@ -25,5 +25,5 @@ class UpdateFeaturesHandler(Handler, api_key=ApiKey.UPDATE_FEATURES):
             error, update = ErrorCode.INVALID_UPDATE_VERSION, request.feature_updates[0]
             message = f"Invalid update version {update.max_version_level} for feature {update.feature}. "
             message += "The cluster does not support this feature."
-        response = UpdateFeaturesResponse(error_code=error, error_message=told_message(error, message))
+        response = UpdateFeaturesResponse(error_code=error, error_message=client_message(error, message))
         self.responder.respond(pending, response)

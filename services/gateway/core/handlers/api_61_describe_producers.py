@@ -29,15 +29,13 @@ from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, ResourceType, authorize
 from services.gateway.core.model.error_messages import error_message
 from services.gateway.core.model.topic_names import is_legal_topic_name
-from services.gateway.core.requests.admin_request import LogstoreHandler, PendingCalls, Question, leader_of
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
-class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]):
+class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionResponse]):
     __slots__ = ("response",)
 
-    def __init__(
-        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
-    ) -> None:
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.response: DescribeProducersResponse = DescribeProducersResponse()
 
@@ -63,7 +61,7 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
             ]
 
     def complete(self) -> None:
-        self.handler.responder.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         for topic in self.response.topics:
@@ -74,7 +72,7 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
         self.handler.responder.respond(self, self.response)
 
 
-class DescribeProducersHandler(LogstoreHandler, api_key=ApiKey.DESCRIBE_PRODUCERS):
+class DescribeProducersHandler(AdminHandler, api_key=ApiKey.DESCRIBE_PRODUCERS):
     request_class = PendingDescribeProducers
 
     def start(self, pending: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:

@@ -17,6 +17,6 @@ def error_message(code: int) -> str:
     return _MESSAGES.get(code, "")
 
 
-def told_message(code: int, message: str) -> str | None:
+def client_message(code: int, message: str) -> str | None:
     """What a response says with this code: the message, shortened, or Kafka's own; nothing without an error."""
     return (message[:_CHARACTERS_MAX] or error_message(code)) if code else None

@@ -32,9 +32,9 @@ class FetchTarget(ReadPartition):
         "log_start_offset",
         "preferred_read_replica",
         "records",
-        "told_high_watermark",
-        "told_last_stable_offset",
-        "told_log_start_offset",
+        "sent_high_watermark",
+        "sent_last_stable_offset",
+        "sent_log_start_offset",
         "topic",
     )
 
@@ -58,10 +58,10 @@ class FetchTarget(ReadPartition):
         self.current_leader: LeaderIdAndEpoch | None = None
         self.preferred_read_replica: int | None = None
         """Where the client had better read (KIP-392)."""
-        self.told_high_watermark = UNKNOWN_OFFSET
+        self.sent_high_watermark = UNKNOWN_OFFSET
         """In the session's last answer that had this partition; likewise the next two."""
-        self.told_last_stable_offset = UNKNOWN_OFFSET
-        self.told_log_start_offset = UNKNOWN_OFFSET
+        self.sent_last_stable_offset = UNKNOWN_OFFSET
+        self.sent_log_start_offset = UNKNOWN_OFFSET
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -97,18 +97,18 @@ class FetchTarget(ReadPartition):
         return (
             len(self.records) > 0
             or self.error_code != ErrorCode.NONE
-            or self.high_watermark != self.told_high_watermark
-            or self.last_stable_offset != self.told_last_stable_offset
-            or self.log_start_offset != self.told_log_start_offset
+            or self.high_watermark != self.sent_high_watermark
+            or self.last_stable_offset != self.sent_last_stable_offset
+            or self.log_start_offset != self.sent_log_start_offset
             or self.preferred_read_replica is not None
         )
 
-    def note_told(self) -> None:
+    def note_sent(self) -> None:
         """The client is told the present state. When an error is over it is told again, whatever the offsets."""
         is_error = self.error_code != ErrorCode.NONE
-        self.told_high_watermark = UNKNOWN_OFFSET if is_error else self.high_watermark
-        self.told_last_stable_offset = self.last_stable_offset
-        self.told_log_start_offset = self.log_start_offset
+        self.sent_high_watermark = UNKNOWN_OFFSET if is_error else self.high_watermark
+        self.sent_last_stable_offset = self.last_stable_offset
+        self.sent_log_start_offset = self.log_start_offset
 
     def answer(self, reads_committed: bool) -> PartitionData:
         """Its part of the response."""

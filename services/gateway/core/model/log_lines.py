@@ -41,7 +41,7 @@ class LogLineBuffer:
             described["trace_id"] = trace_id
         self.lines.append(Log(level, event, described | dict(fields)))
 
-    def take(self) -> list[Log]:
+    def drain_lines(self) -> list[Log]:
         lines = self.lines
         self.lines = []
         return lines

@@ -21,7 +21,7 @@ from services.gateway.core.model.outputs import LogstoreCall
 from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 
-class LogstoreHandler(Handler):
+class AdminHandler(Handler):
     """Serves an API by asking logstores."""
 
     def __init__(self, environment: RequestEnvironment, logstore_admin: LogstoreAdminClient) -> None:
@@ -47,7 +47,7 @@ class Question(Generic[Query, Result]):
     result: Result
 
 
-class PendingCalls(PendingRequest, ABC, Generic[Query, Result]):
+class PendingAdminRequest(PendingRequest, ABC, Generic[Query, Result]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`).
 
     What certainly was not asked is `UNREACHED`; what was, and not answered, `LOST`.
@@ -55,16 +55,14 @@ class PendingCalls(PendingRequest, ABC, Generic[Query, Result]):
 
     __slots__ = ("_calls", "_questions", "_until_ms")
 
-    handler: LogstoreHandler
+    handler: AdminHandler
 
     UNREACHED: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     LOST: ClassVar[ErrorCode] = ErrorCode.NOT_LEADER_OR_FOLLOWER
     CALL_QUERIES_MAX: ClassVar[int] = 500
     """Each takes a loop some 10 µs to read and some to answer."""
 
-    def __init__(
-        self, handler: LogstoreHandler, connection: Connection, header: RequestHeader, frame_bytes: int
-    ) -> None:
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self._questions: dict[int, deque[list[Question[Query, Result]]]] = {}
         """By node id, a list for each call; the first is that under way, if there is one."""
@@ -122,7 +120,7 @@ class PendingCalls(PendingRequest, ABC, Generic[Query, Result]):
 
     def cancel(self) -> None:
         for call in self._calls.values():
-            self.handler.logstore_admin.forget(call)
+            self.handler.logstore_admin.forget_call(call)
         self._calls.clear()
         self._questions.clear()
 

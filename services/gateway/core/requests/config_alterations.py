@@ -26,12 +26,12 @@ from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
 from services.gateway.core.connections.connection import Connection
 from services.gateway.core.model.authorization import Operation, authorize
 from services.gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
-from services.gateway.core.model.error_messages import told_message
+from services.gateway.core.model.error_messages import client_message
 from services.gateway.core.model.outputs import ControllerAnswer
 from services.gateway.core.requests.controller_request import (
     UNKNOWN_NAMES_MAX,
     ControllerHandler,
-    PendingControllerCalls,
+    PendingControllerRequest,
 )
 
 TIMEOUT_MS: Final = 30_000
@@ -71,7 +71,7 @@ class AskedResource:
 _Asked: TypeAlias = tuple[AlterConfigsResource, Outcome]
 
 
-class PendingAlterConfigs(PendingControllerCalls[_Asked], ABC):
+class PendingAlterConfigs(PendingControllerRequest[_Asked], ABC):
     """Of either API; a subclass has the response."""
 
     __slots__ = ("validate_only",)
@@ -168,4 +168,4 @@ class PendingAlterConfigs(PendingControllerCalls[_Asked], ABC):
 
 def _refuse(outcome: Outcome, error_code: int, message: str) -> None:
     outcome.error_code = error_code
-    outcome.error_message = told_message(error_code, message)
+    outcome.error_message = client_message(error_code, message)

@@ -34,7 +34,7 @@ class ControllerHandler(Handler):
         self.controller = controller
 
 
-class PendingControllerCalls(PendingRequest, ABC, Generic[Query]):
+class PendingControllerRequest(PendingRequest, ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`), and how it ends (`complete`)."""
 
     __slots__ = ("_asked", "_calls", "_deadline_ms", "_elements", "_revision")
@@ -102,7 +102,7 @@ class PendingControllerCalls(PendingRequest, ABC, Generic[Query]):
 
     def cancel(self) -> None:
         self._calls.clear()
-        self.handler.controller.forget(self)
+        self.handler.controller.forget_asker(self)
 
     @abstractmethod
     def request_of(self, queries: Sequence[Query], timeout_ms: int) -> ControllerRequest:

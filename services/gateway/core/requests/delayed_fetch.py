@@ -132,7 +132,7 @@ class DelayedFetch:
 
     def cancel(self) -> None:
         """Nobody is to be told any more."""
-        self._purgatory.cancel(self)
+        self._purgatory.cancel_entry(self)
         self._ended()
 
     def _ended(self) -> WaitingFetch | None:

@@ -125,7 +125,7 @@ class PendingFetch(PendingRequest):
         self.partitions = partitions
         self._read()
 
-    def go_on(self, session: FetchSession, *, is_changed: bool) -> None:
+    def resume_session(self, session: FetchSession, *, is_changed: bool) -> None:
         """Fetch what the session has, which the request has changed or not."""
         self.session = session
         session.fetch = self
@@ -136,7 +136,7 @@ class PendingFetch(PendingRequest):
                 and wait.may_serve(self, self.handler.image.revision)
                 and all(self._may_read(topic) for topic in wait.topics)
             ):
-                self._take_up(wait)
+                self._adopt_wait(wait)
                 return
             wait.cancel()
         self.submit(session.partitions)
@@ -152,7 +152,7 @@ class PendingFetch(PendingRequest):
         if len(self.partitions) > SHORT_ELEMENTS_MAX:
             self.is_long = True
             handler.deadlines.remove(self)
-            handler.responder.begin(self, steps)
+            handler.responder.begin_steps(self, steps)
         else:
             for _ in steps:
                 pass
@@ -326,7 +326,7 @@ class PendingFetch(PendingRequest):
         # A wait that stands is not ended by purgatory when this request's time is over.
         handler.deadlines.add(self, deadline_ms if is_standing else deadline_ms + handler.config.deadline_grace_ms)
 
-    def _take_up(self, wait: DelayedFetch) -> None:
+    def _adopt_wait(self, wait: DelayedFetch) -> None:
         """Nothing has moved since the session's last poll, and what would tell is parked."""
         handler = self.handler
         self.partitions, self.refused, self.wait, wait.fetch = {}, wait.refused, wait, self
@@ -363,7 +363,7 @@ class PendingFetch(PendingRequest):
         if self.reads_unanswered:
             for read in self.reads:
                 if read.fetch is not None:
-                    self.handler.reads.cancel(read)
+                    self.handler.reads.cancel_read(read)
                     for target in read.targets:
                         self._fail(target, ErrorCode.REQUEST_TIMED_OUT)
             self._respond(self.partitions.values())
@@ -401,7 +401,7 @@ class PendingFetch(PendingRequest):
     def _drop_reads(self) -> None:
         """Let go of what the reads brought and of what they hold."""
         for read in self.reads:
-            self.handler.reads.cancel(read)
+            self.handler.reads.cancel_read(read)
         self.reads = []
         self.reads_unanswered = 0
         for target in self.targets:
@@ -457,7 +457,7 @@ class PendingFetch(PendingRequest):
         if self.is_long:
             handler = self.handler
             handler.deadlines.remove(self)
-            handler.responder.begin(self, steps)
+            handler.responder.begin_steps(self, steps)
         else:
             for _ in steps:
                 pass
@@ -478,7 +478,7 @@ class PendingFetch(PendingRequest):
         if session is not None:
             response.session_id = session.session_id
             for target in told:
-                target.note_told()
+                target.note_sent()
                 if len(target.records):
                     session.served(target)
                 yield 1

@@ -17,7 +17,7 @@ from services.gateway.core.backends.coordinator_client import CoordinatorClient,
 from services.gateway.core.backends.group_routing import GroupRouting
 from services.gateway.core.backends.purgatory_client import Pod, PurgatoryClient
 from services.gateway.core.connections.connection import Connection
-from services.gateway.core.requests.group_request import GroupHandler, PendingGroupCall
+from services.gateway.core.requests.group_request import GroupHandler, PendingGroupRequest
 from services.gateway.core.requests.handler import RequestEnvironment
 from services.gateway.core.timing.hops import Hop
 
@@ -36,7 +36,7 @@ class MemberHandler(GroupHandler):
         self.purgatory = purgatory
 
 
-class PendingMember(PendingGroupCall):
+class PendingMemberRequest(PendingGroupRequest):
     """At most one of these holds: it is asked for (`_ask`), it is parked (`pod`), or it pauses, by its deadline."""
 
     __slots__ = ("_give_up_ms", "_parked_until_ms", "_wait", "entry_id", "pod")
@@ -164,4 +164,4 @@ class PendingMember(PendingGroupCall):
 
     def cancel(self) -> None:
         super().cancel()
-        self.handler.purgatory.cancel(self)
+        self.handler.purgatory.cancel_entry(self)

@@ -47,7 +47,7 @@ def group_call(pending: PendingRequest, partition: int, version: int, body: Buff
     return GroupCall(0, partition, header.api_key, version, header.client_id or "", f"/{host}", body)
 
 
-class PendingGroupCall(PendingRequest, ABC):
+class PendingGroupRequest(PendingRequest, ABC):
     """Subclasses say how a client is told of an error (`refusal`)."""
 
     __slots__ = ("_ask", "_coordinator")
@@ -90,7 +90,7 @@ class PendingGroupCall(PendingRequest, ABC):
 
         Where it is no such body and that is seen, MalformedMessage is raised, and the call stays unanswered.
         """
-        self.handler.responder.hand_over(self, body)
+        self.handler.responder.respond_encoded(self, body)
 
     def has_to_wait(self, wait: GroupWait) -> None:
         """Only joins and syncs wait."""
@@ -109,7 +109,7 @@ class PendingGroupCall(PendingRequest, ABC):
 
     def cancel(self) -> None:
         if self._ask is not None:
-            self.handler.coordinators.forget(self._ask)
+            self.handler.coordinators.forget_call(self._ask)
             self._ask = None
 
     def refuse(self, error: int) -> None:
@@ -121,7 +121,7 @@ class PendingGroupCall(PendingRequest, ABC):
         """How this API says that."""
 
 
-class PendingGroupParts(PendingGroupCall, ABC):
+class PendingSplitGroupRequest(PendingGroupRequest, ABC):
     """One that may be put in several calls, one after the other: then subclasses put the answers together."""
 
     __slots__ = ("_group_id", "_is_split", "asked", "parts")

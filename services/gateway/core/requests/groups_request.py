@@ -38,7 +38,7 @@ class _Call(Generic[Query]):
         self.elements = 0
 
 
-class PendingGroupCalls(PendingRequest, ABC, Generic[Query]):
+class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
     """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`) or without one (`fail`), and how it
     ends (`complete`).
     """
@@ -130,7 +130,7 @@ class PendingGroupCalls(PendingRequest, ABC, Generic[Query]):
 
     def cancel(self) -> None:
         for ask in self._asked:
-            self.handler.coordinators.forget(ask)
+            self.handler.coordinators.forget_call(ask)
         self._asked.clear()
         self._calls.clear()
 

@@ -56,7 +56,7 @@ class Handler(ABC):
 
     @abstractmethod
     def start(self, pending: Any, request: Any) -> Steps[None] | None:
-        """Begin a request; it ends in `Responder.respond` or `answered`, now or later.
+        """Begin a request; it ends in `Responder.respond` or `finish`, now or later.
 
         `slot` is of `request_class`, `request` is decoded. Work that grows with the request is returned, to be done
         in steps.

@@ -371,7 +371,7 @@ class PendingProduce(PendingRequest):
             self._time_out()
             return
         # No pod holds it, or one that may be cut off the leader.
-        self.handler.purgatory.cancel(self)
+        self.handler.purgatory.cancel_entry(self)
         if 0 <= self.leader_wait_until_ms <= now_ms:
             self._give_up_lost_leaders()
         self._ask_leaders()
@@ -385,7 +385,7 @@ class PendingProduce(PendingRequest):
 
     def _time_out(self) -> None:
         """What was sent may have been written, what was parked is written and perhaps not committed."""
-        self.handler.purgatory.cancel(self)
+        self.handler.purgatory.cancel_entry(self)
         self._let_go()
         for append in self.appends:
             if append.produce is not None or append.is_parked:
@@ -394,7 +394,7 @@ class PendingProduce(PendingRequest):
         self._respond()
 
     def cancel(self) -> None:
-        self.handler.purgatory.cancel(self)
+        self.handler.purgatory.cancel_entry(self)
         self._let_go()
         for append in self.appends:
             append.produce = None
@@ -415,6 +415,6 @@ class PendingProduce(PendingRequest):
             handler.responder.respond(self, self.response, may_have_failed=self.has_failed)
         elif self.has_failed:
             handler.responder.count_errors(self, self.response)
-            handler.responder.answered(self, ResponseKind.CLOSE)
+            handler.responder.finish(self, ResponseKind.CLOSE)
         else:
-            handler.responder.answered(self, ResponseKind.NO_OP)
+            handler.responder.finish(self, ResponseKind.NO_OP)

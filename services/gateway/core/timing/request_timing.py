@@ -129,7 +129,7 @@ class RequestTiming:
         self._queue_us, self._work_us = queue_us, work_us
         return self._answered_us - self._since_us
 
-    def took(self, queue_us: int, work_us: int) -> None:
+    def answer_begun(self, queue_us: int, work_us: int) -> None:
         """The same of an answer that has only begun to come."""
         self._queue_us, self._work_us = queue_us, work_us
 
