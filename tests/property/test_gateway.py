@@ -431,9 +431,9 @@ class Model:
         assert processor.fetch_memory.unsent_bytes == 0
         assert processor.next_deadline_ms() is None
         for logstore in processor.logstores.all():
-            assert not logstore.waiting_orders
+            assert not logstore.appends.waiting
             assert not logstore.reads.waiting
-            assert not logstore.appends_in_flight
+            assert not logstore.appends.in_flight
         assert not processor.appends.has_unrouted()
         assert not processor.purgatory.has_entries()
 

@@ -67,10 +67,9 @@ from services.gateway.core.handlers.api_02_list_offsets import ListOffsetsHandle
 from services.gateway.core.handlers.api_10_find_coordinator import FindCoordinatorHandler
 from services.gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
 from services.gateway.core.model.authorization import ANY_NODE
-from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.cluster_view import ClusterView
 from services.gateway.core.model.config import GatewayConfig
-from services.gateway.core.model.deadlines import Deadlines
+from services.gateway.core.model.deadlines import Clock, Deadlines
 from services.gateway.core.model.log_lines import LogLineBuffer
 from services.gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs
 from services.gateway.core.requests.fetch_sessions import FetchSessions
@@ -80,7 +79,10 @@ from services.gateway.core.timing.request_metrics import RequestMetrics, note_ti
 
 
 class GatewayCore:
-    """The rooms of the core, and the door to them. The attributes are for the rooms, the methods for the host."""
+    """The composition root of the core, and its one way in: the methods are for the host.
+
+    Each part is given what it needs when it is made. The attributes are for tests and for the host's metrics.
+    """
 
     def __init__(
         self,
@@ -339,11 +341,12 @@ class GatewayCore:
         self.reads.memory_freed()
         self.dispatcher.start_runnable()
         self.responder.steps.run()
+        now_ms = self.clock.now_ms
         outputs = Outputs(
             self.log_lines.drain_lines(),
-            self.logstores.take_exchanges(self.clock.now_ms),
+            self.logstores.take_exchanges(now_ms),
             self.logstores.take_reads(),
-            self.coordinators.take_messages(self.clock.now_ms),
+            self.coordinators.take_messages(now_ms),
             self.purgatory.take_requests(),
             self.controller.take_calls(),
             self.logstore_admin.take_calls(),

@@ -25,8 +25,7 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.processes_messages import MessageSocket
 from barnabas.runtime.traces import trace_exporter
-from services.gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs
-from services.gateway.core.model.trace import Trace
+from services.gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, Trace
 from services.gateway.core.processor import GatewayCore
 from services.gateway.shell import joint
 from services.gateway.shell.client_socket import ClientSocket

@@ -24,7 +24,7 @@ def the_next_batch_overtakes_a_parked_one() -> None:
     original = AppendRouter.result_received
 
     def answered(self: AppendRouter, logstore: Logstore, result: AppendResult) -> None:
-        append = logstore.appends_in_flight.get(result.request_id)
+        append = logstore.appends.in_flight.get(result.request_id)
         original(self, logstore, result)
         if append is not None:
             self.decided(append)

@@ -26,16 +26,15 @@ from barnabas.wire.errors import ErrorCode
 from services.gateway.core.backends.logstores import Logstore, Logstores
 from services.gateway.core.backends.partition_appends import AppendingConnection, PartitionAppends, PendingAppend
 from services.gateway.core.model.authorization import ANY_NODE
-from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.config import GatewayConfig
-from services.gateway.core.model.deadlines import Deadlines
+from services.gateway.core.model.deadlines import Clock, Deadlines
 
 
 class _Attempt(Enum):
     DONE = auto()
     """Sent, or failed for good."""
     NO_CREDIT = auto()
-    """At `PartitionAppends.logstore`."""
+    """At `PartitionAppends.stream`."""
     BLOCKED = auto()
     """By a missing stream, or by appends of the partition that are undecided elsewhere."""
 
@@ -99,13 +98,12 @@ class AppendRouter:
             self._deadlines.remove(order)
         if not order.may_send_under(leader_id, metadata.leader_epoch):
             return _Attempt.BLOCKED
-        order.logstore = logstore
-        has_others_first = not in_turn and len(logstore.waiting_orders) > 0
-        if has_others_first or not logstore.exchange_credit.try_spend(1, len(append.records)):
+        order.stream = stream = logstore.appends
+        if (stream.waiting and not in_turn) or not stream.credit.try_spend(1, len(append.records)):
             return _Attempt.NO_CREDIT
         order.sent(append, leader_id, metadata.leader_epoch)
         append.request_id = request_id = self._logstores.take_request_id()
-        logstore.appends_in_flight[request_id] = append
+        stream.in_flight[request_id] = append
         exchange = logstore.exchange or self._logstores.exchange_of(logstore)
         exchange.appends.append(append)
         if produce is not None and produce.timing is not None:
@@ -119,10 +117,10 @@ class AppendRouter:
         return _Attempt.DONE
 
     def _stand_in_line(self, order: PartitionAppends) -> None:
-        assert order.logstore is not None
+        assert order.stream is not None
         if order.line is None:
-            order.line = order.logstore
-            order.logstore.waiting_orders.append(order)
+            order.line = order.stream
+            order.stream.waiting[order] = None
 
     def _drain(self, order: PartitionAppends) -> None:
         """Send what waits, as far as that goes."""
@@ -181,7 +179,7 @@ class AppendRouter:
     # --- what the streams and the image bring ---
 
     def result_received(self, logstore: Logstore, result: AppendResult) -> None:
-        append = logstore.appends_in_flight.pop(result.request_id, None)
+        append = logstore.appends.in_flight.pop(result.request_id, None)
         if append is None:
             return
         if append.produce is not None:
@@ -191,9 +189,10 @@ class AppendRouter:
 
     def credit_granted(self, logstore: Logstore) -> None:
         """Let the line at this logstore move on, each order one append at a time."""
-        line = logstore.waiting_orders
+        stream = logstore.appends
+        line = stream.waiting
         while line:
-            order = line.popleft()
+            order, _ = line.popitem(last=False)
             order.line = None
             waiting = order.waiting
             if not waiting:
@@ -203,9 +202,10 @@ class AppendRouter:
                     waiting.popleft()
                     order.connection.one_waits_less()
                     self._drain(order)
-                case _Attempt.NO_CREDIT if order.logstore is logstore:
-                    order.line = logstore
-                    line.appendleft(order)
+                case _Attempt.NO_CREDIT if order.stream is stream:
+                    order.line = stream
+                    line[order] = None
+                    line.move_to_end(order, last=False)
                     return
                 case _Attempt.NO_CREDIT:
                     self._stand_in_line(order)
@@ -216,8 +216,9 @@ class AppendRouter:
 
     def stream_lost(self, logstore: Logstore) -> None:
         """What was sent and not answered may have been written or not; what was not sent looks for another way."""
-        lost = list(logstore.appends_in_flight.values())
-        logstore.appends_in_flight.clear()
+        in_flight = logstore.appends.in_flight
+        lost = list(in_flight.values())
+        in_flight.clear()
         if logstore.exchange is not None:
             logstore.exchange.appends.clear()
             logstore.exchange.timed.clear()
@@ -240,10 +241,10 @@ class AppendRouter:
         orders = list(self._unrouted)
         self._unrouted.clear()
         for logstore in self._logstores.all():
-            for order in logstore.waiting_orders:
+            for order in logstore.appends.waiting:
                 order.line = None
                 orders.append(order)
-            logstore.waiting_orders.clear()
+            logstore.appends.waiting.clear()
         for order in orders:
             self._drain(order)
 

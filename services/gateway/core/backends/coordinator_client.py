@@ -13,12 +13,11 @@ wait, they go at once.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final, Protocol
 
-from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
 from barnabas.wire.api_keys import ApiKey
+from services.gateway.core.backends.credited_stream import CreditedStream
 from services.gateway.core.backends.logstores import Logstores
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 
@@ -57,32 +56,35 @@ class PendingAsk:
         """None once it is sent: its body may be large."""
 
     @property
+    def body_bytes(self) -> int:
+        """What it costs of the credit, beside a request, until it is sent."""
+        message = self.message
+        return len(message.body) if isinstance(message, GroupCall) else 0
+
+    @property
     def was_sent(self) -> bool:
         return self.message is None
 
 
-class _Stream:
+class _Stream(CreditedStream[PendingAsk, PendingAsk]):
     __slots__ = (
         "_gathers",
         "_heartbeats_in_window",
         "_outstanding_before",
         "_outstanding_in_window",
         "_window_until_ms",
-        "credit",
         "gather_until_ms",
-        "in_flight",
         "is_up",
         "is_urgent",
         "leaving",
         "message",
         "node_id",
-        "waiting",
     )
 
     def __init__(self, node_id: int) -> None:
+        super().__init__()
         self.node_id = node_id
         self.is_up = False
-        self.credit = CreditAccount()
         self.message: CoordinateRequest | None = None
         """The next, made when there is something to put into it."""
         self.leaving: list[RequestTiming] = []
@@ -97,9 +99,6 @@ class _Stream:
         self._outstanding_in_window = 0
         """So many calls, heartbeats aside, were unanswered at a time, at most; `before`: in the window before."""
         self._window_until_ms = 0
-        self.in_flight: dict[int, PendingAsk] = {}
-        """By request id; likewise the next, in order."""
-        self.waiting: OrderedDict[int, PendingAsk] = OrderedDict()
 
     def gathers(self, message: CoordinateRequest, now_ms: int) -> bool:
         """Whether `message` had better wait for more."""
@@ -175,13 +174,13 @@ class CoordinatorClient:
             return None
         message.request_id = self._logstores.take_request_id()
         ask = PendingAsk(asker, node_id, message)
-        if stream.waiting or not stream.credit.try_spend(1, _body_bytes(message)):
-            stream.waiting[ask.request_id] = ask
-        else:
-            self._send(stream, ask, message)
+        if stream.try_enter(ask, ask.body_bytes):
+            self._send(stream, ask)
         return ask
 
-    def _send(self, stream: _Stream, ask: PendingAsk, message: GroupCall | GroupCollect) -> None:
+    def _send(self, stream: _Stream, ask: PendingAsk) -> None:
+        message = ask.message
+        assert message is not None, "what waits has not been sent"
         if stream.add_message(message):
             self._sending.append(stream)
         stream.in_flight[ask.request_id] = ask
@@ -195,7 +194,7 @@ class CoordinatorClient:
         """Nobody waits for it any more. If it was sent, it may be done all the same."""
         stream = self._streams[ask.node_id]
         if stream.in_flight.pop(ask.request_id, None) is None:
-            stream.waiting.pop(ask.request_id, None)
+            stream.leave_line(ask)
 
     def stream_up(self, node_id: int) -> None:
         self._streams.setdefault(node_id, _Stream(node_id)).is_up = True
@@ -208,10 +207,8 @@ class CoordinatorClient:
         stream.credit.reset()
         if stream.take_message() is not None:
             self._sending.remove(stream)
-        lost = [*stream.in_flight.values(), *stream.waiting.values()]
-        stream.in_flight.clear()
-        stream.waiting.clear()
-        for ask in lost:
+        in_flight, waiting = stream.lose()
+        for ask in (*in_flight, *waiting):
             ask.asker.group_lost(ask)
 
     def response_received(self, node_id: int, response: CoordinateResponse) -> None:
@@ -231,19 +228,8 @@ class CoordinatorClient:
             timing.still_waits()
         if response.credit is not None:
             stream.credit.grant(response.credit)
-            self._send_waiting(stream)
-
-    def _send_waiting(self, stream: _Stream) -> None:
-        waiting = stream.waiting
-        while waiting:
-            request_id = next(iter(waiting))
-            ask = waiting[request_id]
-            message = ask.message
-            assert message is not None, "what waits has not been sent"
-            if not stream.credit.try_spend(1, _body_bytes(message)):
-                return
-            del waiting[request_id]
-            self._send(stream, ask, message)
+            for ask in stream.admit(_bytes_of):
+                self._send(stream, ask)
 
     def take_messages(self, now_ms: int) -> list[tuple[int, CoordinateRequest]]:
         taken = []
@@ -266,5 +252,5 @@ class CoordinatorClient:
         return min((stream.gather_until_ms for stream in self._sending), default=None)
 
 
-def _body_bytes(message: GroupCall | GroupCollect) -> int:
-    return len(message.body) if isinstance(message, GroupCall) else 0
+def _bytes_of(ask: PendingAsk) -> int:
+    return ask.body_bytes

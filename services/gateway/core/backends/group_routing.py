@@ -12,8 +12,8 @@ from barnabas.cluster.group_partition import partition_of_group
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, NewTopic
 from services.gateway.core.backends.controller_client import ControllerClient
-from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.config import GatewayConfig
+from services.gateway.core.model.deadlines import Clock
 from services.gateway.core.model.outputs import ControllerAnswer
 from services.gateway.core.model.topic_names import OFFSETS_TOPIC
 from services.gateway.core.timing.request_timing import Untimed

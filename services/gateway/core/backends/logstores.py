@@ -10,7 +10,6 @@ With nothing in flight, or as much gathered as there is, they go at once; `GATHE
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -18,7 +17,8 @@ from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import ExchangeRequest, ReadRequest
 from barnabas.channel.timing import Times
 from barnabas.metrics.histogram import Histogram
-from services.gateway.core.backends.partition_appends import PartitionAppends, PendingAppend
+from services.gateway.core.backends.credited_stream import CreditedStream
+from services.gateway.core.backends.partition_appends import AppendStream
 from services.gateway.core.backends.pending_query import PendingQuery
 from services.gateway.core.backends.read_lane import ReadLane
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
@@ -34,7 +34,7 @@ GATHER_MS: Final = 2
 class Logstore:
     __slots__ = (
         "answer_times",
-        "appends_in_flight",
+        "appends",
         "exchange",
         "exchange_credit",
         "exchange_is_up",
@@ -42,10 +42,8 @@ class Logstore:
         "gathered_bytes",
         "leaving_exchange",
         "node_id",
-        "queries_in_flight",
+        "queries",
         "reads",
-        "waiting_orders",
-        "waiting_queries",
     )
 
     def __init__(self, node_id: int) -> None:
@@ -62,17 +60,14 @@ class Logstore:
         """Timed requests in `exchange`, once for each part."""
         self.answer_times = Histogram()
         """Of timed requests on the exchange."""
-        self.appends_in_flight: dict[int, PendingAppend] = {}
-        self.queries_in_flight: dict[int, PendingQuery] = {}
-        self.waiting_orders: deque[PartitionAppends] = deque()
-        """Those with appends that lack credit here, each once."""
-        self.waiting_queries: deque[PendingQuery] = deque()
+        self.appends: AppendStream = CreditedStream(self.exchange_credit)
+        self.queries: CreditedStream[PendingQuery, PendingQuery] = CreditedStream(self.exchange_credit)
         self.reads = ReadLane(node_id)
 
     def gathers(self, exchange: ExchangeRequest, now_ms: int) -> bool:
         """Whether `exchange` had better wait for more appends."""
         gathered = len(exchange.appends)
-        in_flight = len(self.appends_in_flight) - gathered
+        in_flight = len(self.appends.in_flight) - gathered
         if (
             in_flight < GATHER_IN_FLIGHT_MIN
             or in_flight <= gathered
@@ -95,8 +90,8 @@ class Logstore:
         """Whose times these are; None of those that are over."""
         asked: list[tuple[RequestTiming | None, Times]] = []
         for each in times:
-            append = self.appends_in_flight.get(each.request_id)
-            query = self.queries_in_flight.get(each.request_id)
+            append = self.appends.in_flight.get(each.request_id)
+            query = self.queries.in_flight.get(each.request_id)
             pending = append.produce if append is not None else query.asker if query is not None else None
             asked.append((None if pending is None else pending.timing, each))
         return asked

@@ -36,8 +36,9 @@ from barnabas.cluster.messages import NO_LEADER
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import PartitionProduceResponse
 from barnabas.wire.primitives import Buffer
+from services.gateway.core.backends.credited_stream import CreditedStream
 from services.gateway.core.model.authorization import RequestContext
-from services.gateway.core.model.clock import Clock
+from services.gateway.core.model.deadlines import Clock
 from services.gateway.core.timing.request_timing import RequestTiming
 
 PartitionKey: TypeAlias = tuple[bytes, int]
@@ -118,12 +119,6 @@ class AppendScheduler(Protocol):
 
     def give_up_routing(self, order: PartitionAppends) -> None:
         """The stream of its leader did not come back in time."""
-
-
-class AppendLane(Protocol):
-    """The appends' way to one logstore."""
-
-    waiting_orders: deque[PartitionAppends]
 
 
 class PendingAppend(Append):
@@ -226,8 +221,8 @@ class PartitionAppends:
         "leader_epoch",
         "leader_id",
         "line",
-        "logstore",
         "scheduler",
+        "stream",
         "undecided",
         "waiting",
     )
@@ -243,10 +238,10 @@ class PartitionAppends:
         self.first_is_undecided = False
         """Whether the first batch of a producer is among them."""
         self.waiting: deque[PendingAppend] | None = None
-        self.logstore: AppendLane | None = None
+        self.stream: AppendStream | None = None
         """The one for whose credit the first of `waiting` waits."""
-        self.line: AppendLane | None = None
-        """The one in whose `waiting_orders` this is."""
+        self.line: AppendStream | None = None
+        """The one in whose line this is."""
         self.fences: dict[int, list[Fence]] | None = None
         """By producer id, in the order in which they were raised."""
         self.deadline_bucket = -1
@@ -330,6 +325,10 @@ class PartitionAppends:
                 del order.fences[fence.sequence.producer_id]
                 if order is not self and order.is_idle() and connection.append_orders.get(order.key) is order:
                     del connection.append_orders[order.key]
+
+
+AppendStream: TypeAlias = CreditedStream[PartitionAppends, PendingAppend]
+"""To one logstore. Each connection and partition stands in line once, however much of it waits."""
 
 
 def _sequence_of(records: Buffer) -> _Sequence | None:

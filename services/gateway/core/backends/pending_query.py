@@ -60,6 +60,9 @@ class PendingStateQuery(StateQuery):
         self.node_id = node_id
         """The logstore that is asked."""
 
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
     def lost(self) -> None:
         self.asker.state_answered(self, None)
 

@@ -19,7 +19,7 @@ from barnabas.channel.messages import (
     ParkResponse,
     ProduceCondition,
 )
-from services.gateway.core.model.clock import Clock
+from services.gateway.core.model.deadlines import Clock
 from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 

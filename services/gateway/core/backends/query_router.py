@@ -7,6 +7,7 @@ lost with its stream is simply not answered, and its asker decides.
 from __future__ import annotations
 
 from barnabas.channel.messages import OffsetAnswer, StateAnswer
+from services.gateway.core.backends.credited_stream import no_bytes
 from services.gateway.core.backends.logstores import Logstore, Logstores
 from services.gateway.core.backends.pending_query import PendingOffsetQuery, PendingQuery, PendingStateQuery
 
@@ -22,15 +23,13 @@ class QueryRouter:
         logstore = self._logstores.get(node_id)
         if logstore is None or not logstore.exchange_is_up:
             return False
-        if logstore.waiting_queries or not logstore.exchange_credit.try_spend(1, 0):
-            logstore.waiting_queries.append(query)
-        else:
+        if logstore.queries.try_enter(query, 0):
             self._send(logstore, query)
         return True
 
     def _send(self, logstore: Logstore, query: PendingQuery) -> None:
         query.request_id = self._logstores.take_request_id()
-        logstore.queries_in_flight[query.request_id] = query
+        logstore.queries.in_flight[query.request_id] = query
         exchange = self._logstores.exchange_of(logstore)
         if isinstance(query, PendingOffsetQuery):
             exchange.offset_queries.append(query)
@@ -40,25 +39,23 @@ class QueryRouter:
             logstore.time(exchange, query.request_id, query.asker.timing)
 
     def credit_granted(self, logstore: Logstore) -> None:
-        while logstore.waiting_queries and logstore.exchange_credit.try_spend(1, 0):
-            self._send(logstore, logstore.waiting_queries.popleft())
+        for query in logstore.queries.admit(no_bytes):
+            self._send(logstore, query)
 
     def offset_answered(self, logstore: Logstore, answer: OffsetAnswer) -> None:
-        query = logstore.queries_in_flight.pop(answer.request_id, None)
+        query = logstore.queries.in_flight.pop(answer.request_id, None)
         if isinstance(query, PendingOffsetQuery):
             query.asker.offset_answered(query, answer)
 
     def state_answered(self, logstore: Logstore, answer: StateAnswer) -> None:
-        query = logstore.queries_in_flight.pop(answer.request_id, None)
+        query = logstore.queries.in_flight.pop(answer.request_id, None)
         if isinstance(query, PendingStateQuery):
             query.asker.state_answered(query, answer)
 
     def stream_lost(self, logstore: Logstore) -> None:
-        lost = [*logstore.queries_in_flight.values(), *logstore.waiting_queries]
-        logstore.queries_in_flight.clear()
-        logstore.waiting_queries.clear()
+        in_flight, waiting = logstore.queries.lose()
         if logstore.exchange is not None:
             logstore.exchange.offset_queries.clear()
             logstore.exchange.state_queries.clear()
-        for query in lost:
+        for query in (*in_flight, *waiting):
             query.lost()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import Protocol
 
 from barnabas.channel.assembly import ReadAssembler, ReadResult
-from barnabas.channel.credits import CreditAccount
 from barnabas.channel.messages import Read, ReadRequest
+from services.gateway.core.backends.credited_stream import CreditedStream
 from services.gateway.core.model.fetch_target import FetchTarget
 from services.gateway.core.timing.request_timing import RequestTiming
 
@@ -48,7 +48,7 @@ class PendingRead(Read):
         self.fetch: ReadOwner | None = fetch
         """None once nobody waits for it."""
         self.lane = lane
-        self.line: deque[PendingRead] | None = None
+        self.line: OrderedDict[PendingRead, None] | None = None
         """Where it waits, for memory or for credit."""
         self.reserved_bytes = 0
         """Held in `FetchMemory` for the reply; of the reply itself once it is here."""
@@ -57,21 +57,17 @@ class PendingRead(Read):
     __eq__ = object.__eq__
 
 
-class ReadLane:
+class ReadLane(CreditedStream[PendingRead, PendingRead]):
     """The read stream to one logstore."""
 
-    __slots__ = ("assembler", "credit", "in_flight", "is_up", "leaving", "message", "node_id", "waiting")
+    __slots__ = ("assembler", "is_up", "leaving", "message", "node_id")
 
     def __init__(self, node_id: int) -> None:
+        super().__init__()
         self.node_id = node_id
         self.is_up = False
-        self.credit = CreditAccount()
         self.message: ReadRequest | None = None
         """The next message, made when there is something to put into it."""
         self.leaving: list[RequestTiming] = []
         """Timed requests in it, once for each part."""
-        self.in_flight: dict[int, PendingRead] = {}
-        """By request id."""
         self.assembler = ReadAssembler()
-        self.waiting: deque[PendingRead] = deque()
-        """For credit."""

@@ -15,8 +15,8 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import PartitionMetadata
 from services.gateway.core.backends.logstores import Logstores
 from services.gateway.core.model.authorization import RequestContext
-from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.config import AddressPolicy
+from services.gateway.core.model.deadlines import Clock
 
 PREFERRED_MS: Final = 5 * 60 * 1000
 AVOIDED_MS: Final = 1_000

@@ -8,10 +8,11 @@ itself.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 
 from barnabas.channel.messages import ReadPiece
 from barnabas.channel.timing import Times
+from services.gateway.core.backends.credited_stream import no_bytes
 from services.gateway.core.backends.fetch_memory import READ_BYTES_MIN, FetchMemory
 from services.gateway.core.backends.logstores import Logstores
 from services.gateway.core.backends.read_lane import PendingRead, ReadLane
@@ -26,7 +27,7 @@ class ReadRouter:
         self._memory = memory
         self.lanes = logstores.read_lanes
         """By node id."""
-        self._waiting: deque[PendingRead] = deque()
+        self._waiting: OrderedDict[PendingRead, None] = OrderedDict()
         """For memory."""
         self._overdraft: PendingRead | None = None
         """The read that was sent without waiting for memory, until its reply is here."""
@@ -34,13 +35,10 @@ class ReadRouter:
     def submit(self, read: PendingRead) -> None:
         """Its logstore's stream is up."""
         if self._waiting or not self._try_reserve(read):
-            self._stand_in(self._waiting, read)
+            read.line = self._waiting
+            self._waiting[read] = None
         else:
             self._send_or_wait(read)
-
-    def _stand_in(self, line: deque[PendingRead], read: PendingRead) -> None:
-        read.line = line
-        line.append(read)
 
     def has_waiting(self) -> bool:
         """Whether any read waits for memory."""
@@ -58,20 +56,21 @@ class ReadRouter:
 
     def _send_or_wait(self, read: PendingRead) -> None:
         lane = read.lane
-        if lane.waiting or not lane.credit.try_spend(1, 0):
-            self._stand_in(lane.waiting, read)
-        else:
+        if lane.try_enter(read, 0):
             self._send(read)
+        else:
+            read.line = lane.waiting
 
     def _send(self, read: PendingRead) -> None:
+        lane = read.lane
         read.line = None
-        read.request_id = self._logstores.take_request_id()
-        read.lane.in_flight[read.request_id] = read
-        message = self._logstores.read_of(read.lane)
+        read.request_id = request_id = self._logstores.take_request_id()
+        lane.in_flight[request_id] = read
+        message = self._logstores.read_of(lane)
         message.reads.append(read)
         if read.fetch is not None and read.fetch.timing is not None:
-            message.timed.append(timed_of(read.request_id, read.fetch.timing))
-            read.lane.leaving.append(read.fetch.timing)
+            message.timed.append(timed_of(request_id, read.fetch.timing))
+            lane.leaving.append(read.fetch.timing)
 
     def times_received(self, lane: ReadLane, times: Times) -> None:
         """The first piece of an answer is here, with how long the logstore had the read."""
@@ -84,7 +83,7 @@ class ReadRouter:
         read.fetch = None
         self.release(read)
         if read.line is not None:
-            read.line.remove(read)
+            del read.line[read]
             read.line = None
         lane = read.lane
         if lane.in_flight.pop(read.request_id, None) is not None:
@@ -100,8 +99,9 @@ class ReadRouter:
             read.reserved_bytes = 0
 
     def memory_freed(self) -> None:
-        while self._waiting and self._try_reserve(self._waiting[0]):
-            self._send_or_wait(self._waiting.popleft())
+        while self._waiting and self._try_reserve(next(iter(self._waiting))):
+            read, _ = self._waiting.popitem(last=False)
+            self._send_or_wait(read)
         if self._waiting and self._overdraft is None:
             self._overdraw()
 
@@ -110,7 +110,7 @@ class ReadRouter:
         for read in self._waiting:
             assert read.fetch is not None, "a read that nobody waits for is not in line"
             if read.fetch.holds_back_answers():
-                self._waiting.remove(read)
+                del self._waiting[read]
                 self._overdraft = read
                 read.bytes_max = min(read.bytes_max, READ_BYTES_MIN)
                 read.reserved_bytes = READ_BYTES_MIN
@@ -119,9 +119,9 @@ class ReadRouter:
                 return
 
     def credit_granted(self, lane: ReadLane) -> None:
-        waiting = lane.waiting
-        while waiting and lane.credit.try_spend(1, 0):
-            self._send(waiting.popleft())
+        if lane.waiting:
+            for read in lane.admit(no_bytes):
+                self._send(read)
 
     def piece_received(self, lane: ReadLane, piece: ReadPiece) -> None:
         read = lane.in_flight.get(piece.request_id)
@@ -131,7 +131,7 @@ class ReadRouter:
         if result is None:
             return
         del lane.in_flight[piece.request_id]
-        byte_count = sum(len(partition.records) for partition in result.partitions)
+        byte_count = sum([len(partition.records) for partition in result.partitions])
         self._memory.resize(read.reserved_bytes, byte_count)
         read.reserved_bytes = byte_count
         if read is self._overdraft:
@@ -140,14 +140,13 @@ class ReadRouter:
             read.fetch.read_answered(read, result)
 
     def stream_lost(self, lane: ReadLane) -> None:
-        lost = [*lane.in_flight.values(), *lane.waiting]
-        lane.in_flight.clear()
-        lane.waiting.clear()
+        in_flight, waiting = lane.lose()
+        lost = in_flight + waiting
         lane.assembler.clear()
         lane.message = None
         lane.leaving.clear()
         for read in [read for read in self._waiting if read.lane is lane]:
-            self._waiting.remove(read)
+            del self._waiting[read]
             lost.append(read)
         for read in lost:
             read.line = None

@@ -11,7 +11,6 @@ from collections import deque
 from enum import IntEnum
 from typing import Protocol
 
-from barnabas.cluster.administration import AdministrationResponse
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.headers import RequestHeader
@@ -20,7 +19,6 @@ from services.gateway.core.backends.fetch_memory import FetchMemory
 from services.gateway.core.backends.partition_appends import Fence, PartitionAppends, PartitionKey
 from services.gateway.core.model.authorization import RequestContext
 from services.gateway.core.model.config import GatewayConfig
-from services.gateway.core.model.outputs import ControllerAnswer, LogstoreCall
 from services.gateway.core.timing.request_timing import RequestTiming
 
 QUEUED_FRAME_BYTES = 256
@@ -95,18 +93,6 @@ class PendingRequest:
 
     def cancel(self) -> None:
         """Its connection is gone: drop what was not sent, cancel what waits."""
-
-    def controller_answered(self, answer: ControllerAnswer | None) -> None:
-        """The controller's answer to its call, None when no controller could be asked."""
-        raise AssertionError("a request that asked nothing was answered")
-
-    def logstore_answered(self, call: LogstoreCall, answer: AdministrationResponse | None) -> None:
-        """A logstore's answer to a call, None when it was lost."""
-        raise AssertionError("a request that asked no logstore was answered")
-
-    def revision_applied(self) -> None:
-        """The revision that it waited for is in the image."""
-        raise AssertionError("a request that waited for nothing was told so")
 
 
 class ConnectionOwner(Protocol):

@@ -10,9 +10,8 @@ from services.gateway.core.connections.connection import Connection
 from services.gateway.core.connections.discarded import Discarded
 from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.model.authorization import RequestContext
-from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.config import GatewayConfig
-from services.gateway.core.model.deadlines import Deadlines
+from services.gateway.core.model.deadlines import Clock, Deadlines
 from services.gateway.core.model.log_lines import LogLineBuffer
 from services.gateway.core.model.outputs import LogLevel, Outputs
 from services.gateway.core.timing.request_metrics import RequestMetrics

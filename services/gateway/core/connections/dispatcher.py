@@ -16,7 +16,7 @@ from services.gateway.core.connections.connection import QUEUED_FRAME_BYTES, Con
 from services.gateway.core.connections.connections import Connections
 from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.connections.responder import Responder
-from services.gateway.core.model.clock import Clock
+from services.gateway.core.model.deadlines import Clock
 from services.gateway.core.timing.request_counts import RequestKind
 from services.gateway.core.timing.request_metrics import RequestMetrics, kind_key
 
@@ -122,18 +122,17 @@ class RequestDispatcher:
 
     def start_runnable(self) -> None:
         """Start what may start now, and let the sockets follow."""
-        connections = self._connections
-        runnable = connections.runnable
+        runnable = self._connections.runnable
         while runnable:
             connection = runnable.popleft()
-            if connections.is_draining:
-                connections.drain_one(connection)
+            if self._connections.is_draining:
+                self._connections.drain_one(connection)
             elif not connection.is_closed:
                 self._run_one(connection)
             connection.is_runnable = False
         for connection in self._request_memory.take_resumable():
             if connection.is_paused and not connection.wants_pause():
-                connections.resume(connection)
+                self._connections.resume(connection)
 
     def _run_one(self, connection: Connection) -> None:
         queued = connection.queued_frames

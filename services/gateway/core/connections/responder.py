@@ -16,8 +16,7 @@ from services.gateway.core.connections.connections import Connections
 from services.gateway.core.connections.request_memory import RequestMemory
 from services.gateway.core.connections.steps import RequestSteps
 from services.gateway.core.connections.throttling import Throttle
-from services.gateway.core.model.clock import Clock
-from services.gateway.core.model.deadlines import Deadlines
+from services.gateway.core.model.deadlines import Clock, Deadlines
 from services.gateway.core.model.log_lines import LogLineBuffer
 from services.gateway.core.model.outputs import LogLevel
 from services.gateway.core.timing.hops import Hop

@@ -1,4 +1,4 @@
-"""Deadlines of requests and connections, in buckets of a few ms.
+"""The time of the present input; deadlines of requests and connections, in buckets of a few ms.
 
 Nearly every deadline is cancelled, since its request is answered long before. A heap would keep the dead ones until
 their time comes, with all that they refer to; here adding and removing are one dictionary operation each.
@@ -10,6 +10,16 @@ from heapq import heappop, heappush
 from typing import Protocol
 
 BUCKET_MS = 8
+
+
+class Clock:
+    """One per processor; the processor sets it at each input, everything else reads it."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        """Monotonic."""
 
 
 class Expiring(Protocol):

@@ -11,10 +11,21 @@ from barnabas.cluster.administration import AdministrationRequest
 from barnabas.cluster.messages import ClusterRequest, ClusterResponse
 from barnabas.ports.compression import Codecs
 from barnabas.wire.primitives import Buffer
-from services.gateway.core.model.trace import Trace
 
 ControllerRequest: TypeAlias = ClusterRequest
 ControllerAnswer: TypeAlias = ClusterResponse
+
+
+class Trace:
+    """A request that is traced: the ids of its span, and the hops one after the other."""
+
+    __slots__ = ("hops", "span_id", "trace_id")
+
+    def __init__(self, trace_id: bytes, span_id: bytes) -> None:
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.hops: list[tuple[int, int, int]] = []
+        """Hop, begin, end (µs)."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -10,10 +10,9 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.primitives import Steps
 from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.connections.responder import Responder
-from services.gateway.core.model.clock import Clock
 from services.gateway.core.model.cluster_view import ClusterView
 from services.gateway.core.model.config import GatewayConfig
-from services.gateway.core.model.deadlines import Deadlines
+from services.gateway.core.model.deadlines import Clock, Deadlines
 
 
 @dataclass(slots=True, frozen=True)

@@ -24,8 +24,7 @@ from barnabas.wire.messages import Response
 from barnabas.wire.primitives import Buffer, Steps
 from services.gateway.core.model.config import GatewayConfig
 from services.gateway.core.model.log_lines import LogLineBuffer
-from services.gateway.core.model.outputs import LogLevel
-from services.gateway.core.model.trace import Trace
+from services.gateway.core.model.outputs import LogLevel, Trace
 from services.gateway.core.timing.hops import HOP_NAMES, Hop
 from services.gateway.core.timing.request_counts import ApiMetrics, RequestKind
 from services.gateway.core.timing.request_timing import RequestTiming, TimedRequest

@@ -14,7 +14,7 @@ from barnabas.channel.timing import Timed
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.primitives import Buffer
 from services.gateway.core.model.authorization import RequestContext
-from services.gateway.core.model.trace import Trace
+from services.gateway.core.model.outputs import Trace
 from services.gateway.core.timing.hops import HOP_NAMES, Hop
 from services.gateway.core.timing.request_counts import RequestKind
 
