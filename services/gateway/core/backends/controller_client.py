@@ -10,7 +10,7 @@ from services.gateway.core.timing.hops import Hop
 from services.gateway.core.timing.request_timing import RequestTiming
 
 
-class Asker(Protocol):
+class ControllerAsker(Protocol):
     @property
     def timing(self) -> RequestTiming | None:
         """Where the request is timed that asks."""
@@ -25,14 +25,14 @@ class ControllerClient:
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._askers: dict[int, Asker] = {}
-        self._awaiting: dict[Asker, int] = {}
+        self._askers: dict[int, ControllerAsker] = {}
+        self._awaiting: dict[ControllerAsker, int] = {}
         """The revision that each waits for."""
         self._next_call_id = 1
         self._calls: list[ControllerCall] = []
         """This turn's."""
 
-    def call(self, asker: Asker, request: ControllerRequest) -> None:
+    def call(self, asker: ControllerAsker, request: ControllerRequest) -> None:
         call_id = self._next_call_id
         self._next_call_id = call_id + 1
         self._askers[call_id] = asker
@@ -49,7 +49,7 @@ class ControllerClient:
                 asker.timing.enter(Hop.GATEWAY)
             asker.controller_answered(answer)
 
-    def await_revision(self, asker: Asker, revision: int) -> None:
+    def await_revision(self, asker: ControllerAsker, revision: int) -> None:
         """Call `asker.revision_applied` as soon as the image is there, perhaps now."""
         if self._image.revision >= revision:
             asker.revision_applied()
@@ -72,7 +72,7 @@ class ControllerClient:
         self._calls = []
         return calls
 
-    def forget_asker(self, asker: Asker) -> None:
+    def forget_asker(self, asker: ControllerAsker) -> None:
         """It no longer waits; the call itself can't be taken back."""
         self._awaiting.pop(asker, None)
         for call_id in [call_id for call_id, each in self._askers.items() if each is asker]:

@@ -32,7 +32,7 @@ GATHER_HEARTBEATS_MIN: Final = 40
 """In one window, for those of the next to gather: with fewer a message has little more than one anyway."""
 
 
-class Asker(Protocol):
+class CoordinatorAsker(Protocol):
     @property
     def timing(self) -> RequestTiming | None:
         """Where the request is timed that asks."""
@@ -48,7 +48,7 @@ class PendingAsk:
 
     __slots__ = ("asker", "message", "node_id", "request_id")
 
-    def __init__(self, asker: Asker, node_id: int, message: GroupCall | GroupCollect) -> None:
+    def __init__(self, asker: CoordinatorAsker, node_id: int, message: GroupCall | GroupCollect) -> None:
         self.asker = asker
         self.node_id = node_id
         self.request_id = message.request_id
@@ -164,7 +164,7 @@ class CoordinatorClient:
         self._streams: dict[int, _Stream] = {}
         self._sending: list[_Stream] = []
 
-    def submit(self, asker: Asker, node_id: int, message: GroupCall | GroupCollect) -> PendingAsk | None:
+    def submit(self, asker: CoordinatorAsker, node_id: int, message: GroupCall | GroupCollect) -> PendingAsk | None:
         """Ask that logstore, now or when there is credit; None: there is no stream to it, and nothing will be asked.
 
         The request id is given here.

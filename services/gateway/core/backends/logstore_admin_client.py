@@ -20,7 +20,7 @@ CALLS_UNDER_WAY_MAX: Final = 8
 """Of one kind, from this processor to one logstore."""
 
 
-class Asker(Protocol):
+class LogstoreAsker(Protocol):
     @property
     def timing(self) -> RequestTiming | None:
         """Where the request is timed that asks."""
@@ -48,7 +48,7 @@ class LogstoreAdminClient:
 
     def __init__(self, logstores: Logstores) -> None:
         self._logstores = logstores
-        self._askers: dict[int, tuple[Asker, LogstoreCall]] = {}
+        self._askers: dict[int, tuple[LogstoreAsker, LogstoreCall]] = {}
         """Of every call that is not over, by its id."""
         self._lines: dict[_LineKey, _Line] = {}
         self._next_call_id = 1
@@ -56,7 +56,9 @@ class LogstoreAdminClient:
         """This turn's; likewise the next."""
         self._cancels: list[int] = []
 
-    def call(self, asker: Asker, node_id: int, request: AdministrationRequest, timeout_ms: int) -> LogstoreCall | None:
+    def call(
+        self, asker: LogstoreAsker, node_id: int, request: AdministrationRequest, timeout_ms: int
+    ) -> LogstoreCall | None:
         """Ask a logstore, now or as soon as it has room; None: it can't be reached, and certainly nothing is done.
 
         `timeout_ms` counts from when the call is sent; whoever needs an end before that sets a deadline and forgets.

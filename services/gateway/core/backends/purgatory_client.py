@@ -55,13 +55,13 @@ class Pod:
 
 
 class PurgatoryClient:
-    __slots__ = ("_clock", "_next_entry_id", "_parking", "_pods")
+    __slots__ = ("_clock", "_next_entry_id", "_pods", "_sending")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._pods: list[Pod] = []
         """Those that are up, by pod id."""
-        self._parking: list[Pod] = []
+        self._sending: list[Pod] = []
         """Those with a message in this turn."""
         self._next_entry_id = 1
 
@@ -113,7 +113,7 @@ class PurgatoryClient:
     def _request_of(self, pod: Pod) -> ParkRequest:
         if pod.request is None:
             pod.request = ParkRequest()
-            self._parking.append(pod)
+            self._sending.append(pod)
         return pod.request
 
     def cancel_entry(self, parked: Parked) -> None:
@@ -162,11 +162,11 @@ class PurgatoryClient:
 
     def take_requests(self) -> list[tuple[str, ParkRequest]]:
         taken = []
-        for pod in self._parking:
+        for pod in self._sending:
             if pod.request is not None:
                 taken.append((pod.pod_id, pod.request))
                 pod.request = None
-        self._parking.clear()
+        self._sending.clear()
         return taken
 
 
