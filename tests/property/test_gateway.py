@@ -21,9 +21,9 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.effects import LogLevel
-from services.gateway.core.partition_appends import HELD_BACK_MS, IN_FLIGHT_MAX, LOSSES
+from services.gateway.core.backends.partition_appends import HELD_BACK_MS, IN_FLIGHT_MAX, LOSSES
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.outputs import LogLevel
 from tests.tiers import Cost, examples
 from tests.unit.gateway.world import Client, World, topic
 
@@ -432,11 +432,11 @@ class Model:
         assert processor.fetch_memory.unsent_bytes == 0
         assert processor.next_deadline_ms() is None
         for logstore in processor.logstores.all():
-            assert not logstore.waiting_orders
-            assert not logstore.waiting_reads
-            assert not logstore.appends_in_flight
+            assert not logstore.appends.waiting
+            assert not logstore.reads.waiting
+            assert not logstore.appends.in_flight
         assert not processor.appends.has_unrouted()
-        assert not processor.parking.has_entries()
+        assert not processor.purgatory.has_entries()
 
 
 # Long lists: with a minimum of 0 Hypothesis draws five actions on average, in which nothing happens.

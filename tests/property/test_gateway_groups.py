@@ -272,7 +272,7 @@ class Model:
         for client in self.clients:
             client.close()
         assert self.world.processor.next_deadline_ms() is None
-        assert not self.world.processor.parking.has_entries()
+        assert not self.world.processor.purgatory.has_entries()
         assert self.world.processor.request_memory.held_bytes == 0
 
 

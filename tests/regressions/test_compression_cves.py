@@ -16,8 +16,8 @@ from barnabas.runtime.compression import CODECS, decompress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.message_set import encode_message
 from barnabas.wire.record_batch import Compression, Record, assemble_batch, build_batch, parse_header
-from services.gateway.core.up_conversion import Refusal as UpRefusal
-from services.gateway.core.up_conversion import up_convert
+from services.gateway.core.backends.up_conversion import Refusal as UpRefusal
+from services.gateway.core.backends.up_conversion import up_convert
 from services.logstore.core.storage.batch_opening import Refusal, open_batch
 
 XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

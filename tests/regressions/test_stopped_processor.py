@@ -15,7 +15,7 @@ from barnabas.cluster.messages import CreateTopicsRequest, UpdateMetadata
 from barnabas.runtime import processes
 from barnabas.runtime.config import build_config
 from barnabas.runtime.pod_metrics import PodMetrics
-from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint, processors
 from services.gateway.shell.config import GatewayProperties
 from services.gateway.shell.processors import Processors

@@ -11,8 +11,8 @@ from __future__ import annotations
 import gc
 
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.partition_appends import IN_FLIGHT_MAX, PendingAppend
-from services.gateway.core.produce import PendingProduce
+from services.gateway.core.backends.partition_appends import IN_FLIGHT_MAX, PendingAppend
+from services.gateway.core.requests.produce import PendingProduce
 from tests.regressions.test_sent_behind_a_lost_batch import batch, codes
 from tests.unit.gateway.world import World, topic
 
@@ -22,14 +22,14 @@ def produces_alive(world: World) -> list[PendingProduce]:
     return [
         each
         for each in gc.get_objects()
-        if isinstance(each, PendingProduce) and each.connection.processor is world.processor
+        if isinstance(each, PendingProduce) and each.handler.responder is world.processor.responder
     ]
 
 
 def appends_alive(world: World) -> list[PendingAppend]:
     gc.collect()
     alive = [each for each in gc.get_objects() if isinstance(each, PendingAppend)]
-    return [each for each in alive if each.order is not None and each.order.connection.processor is world.processor]
+    return [each for each in alive if each.order is not None and each.order.scheduler is world.processor.appends]
 
 
 def test_a_fence_holds_no_request() -> None:
@@ -59,6 +59,6 @@ def test_fences_that_are_over_are_forgotten() -> None:
     client = world.client(node_id=1)
     for index in range(40):
         client.produce(index, records=batch(5))
-    connection = world.processor.clients.get(client.connection_id)
+    connection = world.processor.connections.get(client.connection_id)
     assert connection is not None
     assert len(connection.append_orders) <= IN_FLIGHT_MAX

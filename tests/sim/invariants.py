@@ -14,7 +14,7 @@ from barnabas.cluster.messages import NO_EPOCH
 from services.logstore.core.partition import Partition
 from services.logstore.core.replication.in_sync_replicas import PendingIsr
 from services.purgatory.core.purgatory import Outputs
-from services.purgatory.core.waiting import FetchWait, ProduceWait
+from services.purgatory.core.waiting import DelayedFetch, ProduceWait
 from tests.sim.history import Partition as PartitionKey
 from tests.sim.history import name
 from tests.sim.nodes.gateway import GatewayNode
@@ -183,7 +183,7 @@ class Invariants:
                     if isinstance(wait, ProduceWait):
                         is_in_vain, waiting = wait.judge() is not None, f"offset {wait.required_offset}"
                     else:
-                        assert isinstance(wait, FetchWait)
+                        assert isinstance(wait, DelayedFetch)
                         is_in_vain, waiting = _is_ready(wait, watch.state), f"a fetch from {wait.fetch_offset}"
                     leads_on = isinstance(wait, ProduceWait) and _leads_on(watch.state, heap.leader_epoch)
                     if is_in_vain or (not leads_on and _is_over(watch.state, heap.leader_epoch)):
@@ -210,7 +210,7 @@ def _has_come(state: GroupState | None, coordinator_epoch: int, step: int) -> bo
     return state.coordinator_epoch != coordinator_epoch or state.step >= step
 
 
-def _is_ready(wait: FetchWait, state: PartitionState | None) -> bool:
+def _is_ready(wait: DelayedFetch, state: PartitionState | None) -> bool:
     """What it wants is there, or what it wants first is deleted."""
     if wait.entry.outcome() is Outcome.SATISFIED:
         return True

@@ -2,7 +2,7 @@
 
 Pure and synchronous. The host, a process of its own or the simulation, has this loop:
 
-    processor = Processor(config, new_session_id, read_us, random_bytes)
+    processor = GatewayCore(config, new_session_id, read_us, random_bytes)
     until processor.is_drained():
         wait for input, or for processor.next_deadline_ms()
         for each input since the last turn:
@@ -33,37 +33,56 @@ from collections.abc import Callable
 
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
-from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured
-from services.gateway.core.addresses import BrokerAddress, broker_address
-from services.gateway.core.administration import AdministrationRoom
-from services.gateway.core.appends import AppendRouter
-from services.gateway.core.authorization import ANY_NODE, RequestContext
-from services.gateway.core.clients import ClientRoom
-from services.gateway.core.config import GatewayConfig
-from services.gateway.core.controller import ControllerRoom
-from services.gateway.core.conversions import Conversion, ConversionRoom
-from services.gateway.core.coordination import CoordinationRoom
-from services.gateway.core.deadlines import Deadlines
-from services.gateway.core.effects import ControllerAnswer, Outputs
-from services.gateway.core.fetch_sessions import FetchSessions
-from services.gateway.core.group_routing import GroupRouting
-from services.gateway.core.journal import Journal
-from services.gateway.core.logstores import Logstores
-from services.gateway.core.logstores_meter import LogstoresMeter
-from services.gateway.core.memory import FetchMemory, RequestMemory
-from services.gateway.core.parking import ParkingRoom
-from services.gateway.core.producer_ids import ProducerIds
-from services.gateway.core.queries import QueryRouter
-from services.gateway.core.read_replicas import ReadReplicas
-from services.gateway.core.reads import ReadRouter
-from services.gateway.core.request_metrics import RequestMetrics, note_times
-from services.gateway.core.requests import RequestRoom
+from services.gateway.core.backends.append_router import AppendRouter
+from services.gateway.core.backends.controller_client import ControllerClient
+from services.gateway.core.backends.coordinator_client import CoordinatorClient
+from services.gateway.core.backends.fetch_memory import FetchMemory
+from services.gateway.core.backends.group_routing import GroupRouting
+from services.gateway.core.backends.logstore_admin_client import LogstoreAdminClient
+from services.gateway.core.backends.logstores import Logstores
+from services.gateway.core.backends.logstores_meter import LogstoresMeter
+from services.gateway.core.backends.producer_ids import ProducerIds
+from services.gateway.core.backends.purgatory_client import PurgatoryClient
+from services.gateway.core.backends.query_router import QueryRouter
+from services.gateway.core.backends.read_replicas import ReadReplicas
+from services.gateway.core.backends.read_router import ReadRouter
+from services.gateway.core.backends.record_format_converter import RecordFormatConverter
+from services.gateway.core.connections.connections import Connections
+from services.gateway.core.connections.dispatcher import RequestDispatcher
+from services.gateway.core.connections.request_memory import RequestMemory
+from services.gateway.core.connections.responder import Responder
+from services.gateway.core.handlers import (
+    SERVED_AFTER_A_WAIT,
+    SERVED_ALONE,
+    SERVED_BY_CONTROLLER,
+    SERVED_BY_COORDINATORS,
+    SERVED_BY_LOGSTORES,
+    served_versions,
+)
+from services.gateway.core.handlers.api_00_produce import ProduceHandler
+from services.gateway.core.handlers.api_01_fetch import FetchHandler
+from services.gateway.core.handlers.api_02_list_offsets import ListOffsetsHandler
+from services.gateway.core.handlers.api_10_find_coordinator import FindCoordinatorHandler
+from services.gateway.core.handlers.api_22_init_producer_id import InitProducerIdHandler
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.cluster_view import ClusterView
+from services.gateway.core.model.config import GatewayConfig
+from services.gateway.core.model.deadlines import Clock, Deadlines
+from services.gateway.core.model.log_lines import LogLineBuffer
+from services.gateway.core.model.outputs import ControllerAnswer, Conversion, Outputs
+from services.gateway.core.requests.fetch_sessions import FetchSessions
+from services.gateway.core.requests.handler import Handler, RequestEnvironment
+from services.gateway.core.requests.request_meter import RequestMeter
+from services.gateway.core.timing.request_metrics import RequestMetrics, note_times
 
 
-class Processor:
-    """The rooms of the core, and the door to them. The attributes are for the rooms, the methods for the host."""
+class GatewayCore:
+    """The composition root of the core, and its one way in: the methods are for the host.
+
+    Each part is given what it needs when it is made. The attributes are for tests and for the host's metrics.
+    """
 
     def __init__(
         self,
@@ -78,36 +97,72 @@ class Processor:
         gives so many, for the ids of traces.
         """
         self.config = config
-        self.now_ms = 0
-        """Of the present input."""
-        self.image = ClusterImage()
-        self.journal = Journal()
+        self.clock = Clock()
+        self.cluster = ClusterView(config)
+        self.image = image = self.cluster.image
+        self.log_lines = LogLineBuffer()
         self.deadlines = Deadlines()
         self.request_memory = RequestMemory(config.queued_request_bytes_max)
         self.fetch_memory = FetchMemory(config.fetch_memory_bytes)
-        self.logstores = Logstores()
-        self.metrics = RequestMetrics(self, read_us, random_bytes)
-        self.clients = ClientRoom(self)
-        self.requests = RequestRoom(self)
-        self.appends = AppendRouter(self)
-        self.reads = ReadRouter(self)
-        self.read_replicas = ReadReplicas(self)
-        self.queries = QueryRouter(self)
-        self.coordination = CoordinationRoom(self.logstores)
-        self.group_routing = GroupRouting(self)
         self.fetch_sessions = FetchSessions(
             config.fetch_session_slots,
             config.fetch_session_partitions_max,
             config.fetch_session_eviction_ms,
             new_session_id,
         )
-        self.parking = ParkingRoom(self)
-        self.controller = ControllerRoom(self)
-        self.administration = AdministrationRoom(self)
-        self.producer_ids = ProducerIds(self)
-        self.conversions = ConversionRoom(self)
-        self.measured: list[Measured] = [self.metrics, LogstoresMeter(self.logstores)]
-        """The rooms that have something to report; the host asks them at a scrape."""
+        self.metrics = RequestMetrics(config, self.log_lines, served_versions(), read_us, random_bytes)
+        # What requests are put to.
+        clock = self.clock
+        self.logstores = Logstores()
+        self.appends = AppendRouter(config, clock, self.deadlines, image, self.logstores)
+        self.reads = ReadRouter(self.logstores, self.fetch_memory)
+        self.read_replicas = ReadReplicas(config.address_policy, clock, image, self.logstores)
+        self.queries = QueryRouter(self.logstores)
+        self.logstore_admin = LogstoreAdminClient(self.logstores)
+        self.purgatory = PurgatoryClient(clock)
+        self.converter = RecordFormatConverter()
+        self.controller = ControllerClient(image)
+        self.producer_ids = ProducerIds(config.gateway_id, self.controller)
+        self.coordinators = CoordinatorClient(self.logstores)
+        self.group_routing = GroupRouting(config, clock, image, self.controller)
+        # Where they come from, and where their answers go.
+        self.connections = Connections(
+            config, clock, self.deadlines, self.request_memory, self.fetch_memory, self.log_lines, self.metrics
+        )
+        self.responder = Responder(
+            self.connections,
+            clock,
+            self.deadlines,
+            self.request_memory,
+            self.fetch_memory,
+            self.log_lines,
+            self.metrics,
+        )
+        self.dispatcher = RequestDispatcher(
+            self.connections, clock, self.request_memory, self.metrics, self.responder, self._create_handlers()
+        )
+        self.request_meter = RequestMeter(self.metrics, self.connections, self.converter)
+        self.measured: list[Measured] = [self.request_meter, LogstoresMeter(self.logstores)]
+        """What has something to report; the host asks them at a scrape."""
+
+    def _create_handlers(self) -> dict[int, Handler]:
+        """Return a handler for each API key that is served, with what it needs."""
+        environment = RequestEnvironment(self.config, self.clock, self.cluster, self.deadlines, self.responder)
+        controller, logstore_admin = self.controller, self.logstore_admin
+        coordinators, group_routing, purgatory = self.coordinators, self.group_routing, self.purgatory
+        handlers: list[Handler] = [
+            ProduceHandler(environment, self.appends, self.queries, purgatory, self.converter),
+            FetchHandler(environment, self.reads, self.read_replicas, self.fetch_sessions, purgatory, self.converter),
+            ListOffsetsHandler(environment, self.queries),
+            FindCoordinatorHandler(environment, group_routing),
+            InitProducerIdHandler(environment, self.producer_ids),
+            *(serving(environment) for serving in SERVED_ALONE),
+            *(serving(environment, controller) for serving in SERVED_BY_CONTROLLER),
+            *(serving(environment, logstore_admin) for serving in SERVED_BY_LOGSTORES),
+            *(serving(environment, coordinators, group_routing) for serving in SERVED_BY_COORDINATORS),
+            *(serving(environment, coordinators, group_routing, purgatory) for serving in SERVED_AFTER_A_WAIT),
+        ]
+        return {handler.api_key: handler for handler in handlers}
 
     # --- connections ---
 
@@ -115,69 +170,62 @@ class Processor:
         self, connection_id: int, listener: str, peer: str, now_ms: int, node_id: int = ANY_NODE
     ) -> None:
         """`node_id` is the broker whose own port was connected to, if it was one."""
-        self.now_ms = now_ms
-        self.clients.opened(connection_id, listener, peer, node_id)
+        self.clock.now_ms = now_ms
+        self.connections.open(connection_id, listener, peer, node_id)
 
     def bytes_received(self, connection_id: int, data: bytes, now_ms: int) -> None:
-        self.now_ms = now_ms
-        connection = self.clients.get(connection_id)
+        self.clock.now_ms = now_ms
+        connection = self.connections.get(connection_id)
         if connection is not None:
-            self.clients.bytes_received(connection, data)
+            self.dispatcher.bytes_received(connection, data)
 
     def unsent_bytes(self, connection_id: int, unsent_bytes: int, now_ms: int) -> None:
         """How much of what was written to a connection the client has not taken; only changes need to be told."""
-        self.now_ms = now_ms
-        connection = self.clients.get(connection_id)
+        self.clock.now_ms = now_ms
+        connection = self.connections.get(connection_id)
         if connection is not None:
-            self.clients.unsent_bytes(connection, unsent_bytes)
+            self.connections.unsent_bytes(connection, unsent_bytes)
 
     def connection_closed(self, connection_id: int, now_ms: int) -> None:
         """The client is gone, or the socket broke."""
-        self.now_ms = now_ms
-        connection = self.clients.get(connection_id)
+        self.clock.now_ms = now_ms
+        connection = self.connections.get(connection_id)
         if connection is not None:
-            self.clients.forget(connection)
+            self.connections.forget(connection)
 
     def drain(self, now_ms: int) -> None:
         """Start no further request; each connection closes when its answers are out. Over when `is_drained`."""
-        self.now_ms = now_ms
-        self.clients.drain()
+        self.clock.now_ms = now_ms
+        self.connections.drain()
 
     def is_drained(self) -> bool:
-        return self.clients.is_drained()
-
-    def address_of(self, node_id: int, context: RequestContext) -> BrokerAddress | None:
-        """Where clients of this connection's listener find a broker; None when it is not alive."""
-        broker = self.image.brokers.get(node_id)
-        if broker is None:
-            return None
-        return broker_address(self.config.address_policy, self.config.listeners_by_name[context.listener], broker)
+        return self.connections.is_drained()
 
     # --- logstores, purgatory, controller ---
 
     def exchange_up(self, node_id: int, now_ms: int) -> None:
-        self.now_ms = now_ms
+        self.clock.now_ms = now_ms
         self.logstores.ensure(node_id).exchange_is_up = True
         self.appends.routes_changed()
 
     def exchange_down(self, node_id: int, now_ms: int) -> None:
-        self.now_ms = now_ms
+        self.clock.now_ms = now_ms
         logstore = self.logstores.ensure(node_id)
         logstore.exchange_is_up = False
         logstore.exchange_credit.reset()
         self.queries.stream_lost(logstore)
-        self.administration.stream_lost(node_id)
+        self.logstore_admin.stream_lost(node_id)
         self.appends.stream_lost(logstore)
         logstore.exchange = None
 
     def exchange_response(self, node_id: int, response: ExchangeResponse, now_ms: int) -> None:
-        self.now_ms = now_ms
+        self.clock.now_ms = now_ms
         logstore = self.logstores.ensure(node_id)
         times = response.times
         noted = note_times(logstore.asked_on_exchange(times), logstore.answer_times) if times else ()
-        answered = self.appends.answered
+        result_received = self.appends.result_received
         for result in response.append_results:
-            answered(logstore, result)
+            result_received(logstore, result)
         for offset_answer in response.offset_answers:
             self.queries.offset_answered(logstore, offset_answer)
         for state_answer in response.state_answers:
@@ -190,121 +238,124 @@ class Processor:
             self.appends.credit_granted(logstore)
 
     def read_up(self, node_id: int, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.logstores.ensure(node_id).read_is_up = True
+        self.clock.now_ms = now_ms
+        self.logstores.ensure(node_id).reads.is_up = True
 
     def read_down(self, node_id: int, now_ms: int) -> None:
-        self.now_ms = now_ms
-        logstore = self.logstores.ensure(node_id)
-        logstore.read_is_up = False
-        logstore.read_credit.reset()
-        self.reads.stream_lost(logstore)
+        self.clock.now_ms = now_ms
+        lane = self.logstores.ensure(node_id).reads
+        lane.is_up = False
+        lane.credit.reset()
+        self.reads.stream_lost(lane)
 
     def read_response(self, node_id: int, response: ReadResponse, now_ms: int) -> None:
-        self.now_ms = now_ms
-        logstore = self.logstores.ensure(node_id)
+        self.clock.now_ms = now_ms
+        lane = self.logstores.ensure(node_id).reads
         for times in response.times:
-            self.reads.took(logstore, times)
+            self.reads.times_received(lane, times)
         for piece in response.pieces:
-            self.reads.piece_received(logstore, piece)
+            self.reads.piece_received(lane, piece)
         if response.credit is not None:
-            logstore.read_credit.grant(response.credit)
-            self.reads.credit_granted(logstore)
+            lane.credit.grant(response.credit)
+            self.reads.credit_granted(lane)
 
     def coordinate_up(self, node_id: int, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.coordination.up(node_id)
+        self.clock.now_ms = now_ms
+        self.coordinators.stream_up(node_id)
 
     def coordinate_down(self, node_id: int, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.coordination.down(node_id)
+        self.clock.now_ms = now_ms
+        self.coordinators.stream_lost(node_id)
 
     def coordinate_response(self, node_id: int, response: CoordinateResponse, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.coordination.answered(node_id, response)
+        self.clock.now_ms = now_ms
+        self.coordinators.response_received(node_id, response)
 
     def purgatory_up(self, pod_id: str, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.parking.pod_up(pod_id)
+        self.clock.now_ms = now_ms
+        self.purgatory.pod_up(pod_id)
 
     def purgatory_down(self, pod_id: str, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.parking.pod_down(pod_id)
+        self.clock.now_ms = now_ms
+        self.purgatory.pod_down(pod_id)
 
     def park_response(self, pod_id: str, response: ParkResponse, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.parking.answered(pod_id, response)
+        self.clock.now_ms = now_ms
+        self.purgatory.response_received(pod_id, response)
 
     def metadata_updated(self, update: UpdateMetadata, now_ms: int) -> None:
         """After it returns, requests are answered by this revision."""
-        self.now_ms = now_ms
+        self.clock.now_ms = now_ms
         if self.image.apply(update):
             self.appends.routes_changed()
             self.controller.image_updated()
             self.read_replicas.image_changed()
 
-    def adopt_leader(self, topic_id: bytes, partition: int, leader: int, leader_epoch: int) -> None:
-        """Believe a logstore that knows a later leader than the image; what waits is routed at the end of the turn."""
-        if self.image.adopt_leader(topic_id, partition, leader, leader_epoch):
-            self.appends.routes_changed()
-
     def controller_answered(self, call_id: int, answer: ControllerAnswer | None, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.controller.answered(call_id, answer)
+        self.clock.now_ms = now_ms
+        self.controller.call_answered(call_id, answer)
 
     def logstore_answered(self, call_id: int, answer: AdministrationResponse | None, now_ms: int) -> None:
-        self.now_ms = now_ms
-        self.administration.answered(call_id, answer)
+        self.clock.now_ms = now_ms
+        self.logstore_admin.call_answered(call_id, answer)
 
     def converted(self, conversion: Conversion, elapsed_ms: float, now_ms: int) -> None:
         """It has run, in `elapsed_ms`."""
-        self.now_ms = now_ms
-        self.conversions.done(conversion, elapsed_ms)
+        self.clock.now_ms = now_ms
+        conversion.ended(elapsed_ms)
 
     # --- time, and the end of a turn ---
 
     def expire(self, now_ms: int) -> None:
-        self.now_ms = now_ms
+        self.clock.now_ms = now_ms
         self.deadlines.expire(now_ms)
         if self.reads.has_waiting():
-            self.clients.close_stalled_readers()
+            self.connections.close_stalled_readers()
         if self.request_memory.has_waiting():
-            self.clients.close_stalled_senders()
+            self.connections.close_stalled_senders()
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` has to be called at the latest, or None."""
-        has_work = self.clients.has_more() or self.appends.has_more() or self.requests.steps.has_work()
-        if has_work or self.journal.lines:
-            return self.now_ms
+        has_work = self.connections.has_more() or self.appends.has_more() or self.cluster.has_new_leaders
+        has_work = has_work or self.responder.steps.has_work()
+        if has_work or self.log_lines.lines:
+            return self.clock.now_ms
         deadlines_ms = [
             self.deadlines.next_deadline_ms(),
             self.logstores.gather_until_ms(),
-            self.coordination.gather_until_ms(),
+            self.coordinators.gather_until_ms(),
         ]
         if self.reads.has_waiting() or self.request_memory.has_waiting():
-            deadlines_ms.append(self.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4)
+            deadlines_ms.append(
+                self.clock.now_ms + min(self.config.stalled_reader_ms, self.config.stalled_sender_ms) // 4
+            )
         return min((each for each in deadlines_ms if each is not None), default=None)
 
     def take_outputs(self) -> Outputs:
         """All effects since the last call; requests that waited for something that is now over start here."""
-        self.appends.go_on()
+        if self.cluster.has_new_leaders:
+            self.cluster.has_new_leaders = False
+            # Routers only collect what logstores say of leaders: what waits is routed here, outside of their loops.
+            self.appends.routes_changed()
+        self.appends.send_freed()
         self.reads.memory_freed()
-        self.clients.run()
-        self.requests.steps.run()
+        self.dispatcher.start_runnable()
+        self.responder.steps.run()
+        now_ms = self.clock.now_ms
         outputs = Outputs(
-            self.journal.take(),
-            self.logstores.take_exchanges(self.now_ms),
+            self.log_lines.drain_lines(),
+            self.logstores.take_exchanges(now_ms),
             self.logstores.take_reads(),
-            self.coordination.take_messages(self.now_ms),
-            self.parking.take_requests(),
+            self.coordinators.take_messages(now_ms),
+            self.purgatory.take_requests(),
             self.controller.take_calls(),
-            self.administration.take_calls(),
-            self.administration.take_cancels(),
+            self.logstore_admin.take_calls(),
+            self.logstore_admin.take_cancels(),
         )
-        self.clients.take(outputs)
+        self.connections.drain_into(outputs)
         if self.metrics.sending:
             self.metrics.turn_taken()
-        outputs.conversions = self.conversions.take()
+        outputs.conversions = self.converter.drain_conversions()
         return outputs
 
     def turn_over(self) -> None:

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Iterable
 
 from barnabas.runtime.logs import get_logger
-from services.gateway.core.addresses import broker_port, node_of_port
-from services.gateway.core.admission import Admission, ConnectionQuota
-from services.gateway.core.config import AddressPolicy
+from services.gateway.core.connections.admission import Admission, ConnectionQuota
+from services.gateway.core.model.addresses import broker_port, node_of_port
+from services.gateway.core.model.config import AddressPolicy
 from services.gateway.shell.config import GatewayProperties
 from services.gateway.shell.connection_meter import ConnectionMeter
 from services.gateway.shell.processors import Processors

@@ -14,7 +14,7 @@ from barnabas.runtime.etcd import EtcdConfig
 from barnabas.runtime.logs import LogFormat, LogLevel
 from barnabas.runtime.metrics_listener import check_metrics_listener
 from barnabas.runtime.traces import check_trace_endpoint
-from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
+from services.gateway.core.model.config import AddressPolicy, GatewayConfig, Listener
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Int32 = Annotated[int, msgspec.Meta(ge=1, le=0x7FFF_FFFF)]

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Final
 
 from barnabas.runtime.compression import CODECS
-from services.gateway.core.conversions import Conversion
+from services.gateway.core.model.outputs import Conversion
 
 # How long the thread may keep the interpreter before the loop gets it; Python's own 5 ms would be each request's too.
 SWITCH_INTERVAL_S: Final = 0.0005

@@ -34,7 +34,7 @@ from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
-from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from services.gateway.shell.acceptor import Acceptor
 from services.gateway.shell.config import GatewayProperties
 from services.gateway.shell.processors import Processors

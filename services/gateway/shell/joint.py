@@ -41,7 +41,7 @@ from barnabas.cluster.messages import (
 from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.wire.primitives import Steps
 from protos.controller.v1 import cluster_pb2, membership_pb2
-from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from services.gateway.shell.config import GatewayProperties
 
 SETTINGS: Final = b"settings"

@@ -18,7 +18,7 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import Broker, Purgatory
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
-from services.gateway.core.effects import LogstoreCall
+from services.gateway.core.model.outputs import LogstoreCall
 from services.gateway.shell.logstore_streams import LogstoreOwner, LogstoreStreams
 
 PARK = "/barnabas.purgatory.v1.Purgatory/Park"

@@ -16,7 +16,7 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto, to_proto
 from barnabas.runtime.rpc import create_channel
 from protos.logstore.v1 import administration_pb2 as pb
-from services.gateway.core.effects import LogstoreCall
+from services.gateway.core.model.outputs import LogstoreCall
 
 _SERVICE: Final = pb.DESCRIPTOR.services_by_name["Administration"]
 

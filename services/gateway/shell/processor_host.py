@@ -28,10 +28,8 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.processes_messages import MessageSocket
 from barnabas.runtime.traces import trace_exporter
-from services.gateway.core.conversions import Conversion
-from services.gateway.core.effects import Log, LogLevel, Outputs
-from services.gateway.core.processor import Processor
-from services.gateway.core.request_timing import Trace
+from services.gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, Trace
+from services.gateway.core.processor import GatewayCore
 from services.gateway.shell import joint
 from services.gateway.shell.client_socket import ClientSocket
 from services.gateway.shell.conversion_worker import ConversionWorker
@@ -47,7 +45,7 @@ class ProcessorHost:
     def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
         core_config = properties.core_config(settings.bound_ports, settings.settings)
-        self._core = Processor(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
+        self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
         self._acceptor = acceptor
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket] = {}
@@ -284,9 +282,9 @@ class ProcessorHost:
 
     def samples(self) -> Iterator[Sample]:
         """The lines of requests and answers in this processor."""
-        clients = self._core.clients
-        yield Sample(REQUEST_QUEUE_SIZE, (self._index,), clients.queued_requests())
-        yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), clients.queued_responses())
+        connections = self._core.connections
+        yield Sample(REQUEST_QUEUE_SIZE, (self._index,), connections.queued_requests())
+        yield Sample(RESPONSE_QUEUE_SIZE, (self._index,), connections.queued_responses())
 
     def _tell_metrics(self) -> None:
         samples = [sample for part in self._measured for sample in part.samples()]

@@ -18,8 +18,8 @@ from barnabas.runtime.logs import get_logger
 from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.processes import ChildProcess, spawn
 from barnabas.runtime.traces import CURRENT
-from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint
 from services.gateway.shell.config import GatewayProperties
 

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from barnabas.runtime.traces import Span
-from services.gateway.core.request_timing import HOP_NAMES, RequestTiming
+from services.gateway.core.timing.hops import HOP_NAMES
+from services.gateway.core.timing.request_timing import RequestTiming
 
 SPAN_ID_BYTES: Final = 8
 
 
 def spans_of(timing: RequestTiming) -> Iterator[Span]:
     """Of one that is finished."""
-    trace, slot = timing.trace, timing.slot
+    trace, slot = timing.trace, timing.pending
     assert trace is not None, "only what is traced has spans"
     header, context = slot.header, slot.connection.context
     attributes: dict[str, str | int] = {

@@ -45,7 +45,7 @@ from services.purgatory.core.meter import Meter, Parked
 from services.purgatory.core.timing_wheel import TimingWheel
 from services.purgatory.core.waiting import (
     NOT_LEADER_OR_FOLLOWER,
-    FetchWait,
+    DelayedFetch,
     ParkedFetch,
     ParkedProduce,
     ProduceWait,
@@ -173,7 +173,7 @@ class PurgatoryCore:
         entry = ParkedFetch(stream_id, park.entry_id, now_ms + park.wait_ms, park.bytes_wanted)
         watches = self._watches
         entry.waits = tuple(
-            FetchWait(entry, watches.watch(each.leader_id, (each.topic_id, each.partition)), each)
+            DelayedFetch(entry, watches.watch(each.leader_id, (each.topic_id, each.partition)), each)
             for each in park.conditions
         )
         outcome = entry.outcome()
@@ -328,7 +328,7 @@ class PurgatoryCore:
     def _look_for_deleted_offsets(self, heap: WaitHeap) -> None:
         """No heap orders fetches by offset: the log's start moves too seldom (retention, DeleteRecords)."""
         for wait in heap:
-            if isinstance(wait, FetchWait) and wait.must_read_again():
+            if isinstance(wait, DelayedFetch) and wait.must_read_again():
                 self._settle(wait)
 
     def _settle(self, wait: Wait) -> None:
@@ -338,7 +338,7 @@ class PurgatoryCore:
                 code = wait.judge()
                 assert code is not None, "popped before its time"
                 self._resolve(entry, wait, code)
-            case FetchWait(entry=fetch) if fetch.waits:
+            case DelayedFetch(entry=fetch) if fetch.waits:
                 outcome = fetch.outcome()
                 if outcome is None:
                     fetch.queue()
@@ -350,7 +350,7 @@ class PurgatoryCore:
         match wait:
             case ProduceWait(entry=entry):
                 self._resolve(entry, wait, NOT_LEADER_OR_FOLLOWER)
-            case FetchWait(entry=fetch) if fetch.waits:
+            case DelayedFetch(entry=fetch) if fetch.waits:
                 self._end(fetch, Outcome.FENCED)
 
     def _resolve(self, entry: ParkedProduce, wait: ProduceWait, code: int) -> None:

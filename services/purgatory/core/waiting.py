@@ -49,7 +49,7 @@ class ProduceWait(Wait):
         return KAFKA_STORAGE_ERROR if standing is Standing.OFFLINE else NOT_LEADER_OR_FOLLOWER
 
 
-class FetchWait(Wait):
+class DelayedFetch(Wait):
     """Bytes above `fetch_offset` count towards its entry while the epoch's leader leads, or its follower follows."""
 
     __slots__ = ("entry", "fetch_offset", "fetch_position")
@@ -110,7 +110,7 @@ class ParkedFetch(TimerTask):
         self.stream_id = stream_id
         self.entry_id = entry_id
         self.bytes_wanted = bytes_wanted
-        self.waits: tuple[FetchWait, ...] = ()
+        self.waits: tuple[DelayedFetch, ...] = ()
 
     def outcome(self) -> Outcome | None:
         """How it ends as things stand, None while it has to wait."""

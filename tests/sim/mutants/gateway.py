@@ -7,15 +7,14 @@ from typing import Any
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
-from services.gateway.core.appends import AppendRouter
-from services.gateway.core.connection import Connection
-from services.gateway.core.fetch_sessions import FetchSession, FetchSessions
-from services.gateway.core.handlers.api_18_api_versions import unsupported_version
-from services.gateway.core.partition_appends import PendingAppend
-from services.gateway.core.processor import Processor
-from services.gateway.core.produce import PendingProduce
-from services.gateway.core.requests import RequestRoom
-from services.gateway.core.slots import ResponseKind, Slot
+from services.gateway.core.backends.append_router import AppendRouter
+from services.gateway.core.backends.partition_appends import PendingAppend
+from services.gateway.core.connections.connection import Connection, PendingRequest, ResponseKind
+from services.gateway.core.connections.dispatcher import RequestDispatcher, unsupported_version
+from services.gateway.core.connections.responder import Responder
+from services.gateway.core.processor import GatewayCore
+from services.gateway.core.requests.fetch_sessions import FetchSession, FetchSessions
+from services.gateway.core.requests.produce import PendingProduce
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import Mutants, replace_in
 
@@ -24,15 +23,15 @@ GATEWAY = Mutants("gateway")
 
 @GATEWAY.breaks("27")
 def answers_out_of_order() -> None:
-    original = RequestRoom.answered
+    original = Responder.finish
 
-    def answered(self: RequestRoom, slot: Slot, kind: ResponseKind) -> None:
-        slots = slot.connection.slots
-        slots.remove(slot)
-        slots.appendleft(slot)
+    def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
+        requests = slot.connection.requests
+        requests.remove(slot)
+        requests.appendleft(slot)
         original(self, slot, kind)
 
-    replace_in(RequestRoom, "answered", answered)
+    replace_in(Responder, "finish", answered)
 
 
 @GATEWAY.breaks("27")
@@ -45,28 +44,28 @@ def nothing_is_a_barrier() -> None:
 
 @GATEWAY.breaks("28")
 def acks_0_is_answered() -> None:
-    original = RequestRoom.answered
+    original = Responder.finish
 
-    def answered(self: RequestRoom, slot: Slot, kind: ResponseKind) -> None:
+    def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
         if kind is ResponseKind.NO_OP and isinstance(slot, PendingProduce):
             self.respond(slot, slot.response)
         else:
             original(self, slot, kind)
 
-    replace_in(RequestRoom, "answered", answered)
+    replace_in(Responder, "finish", answered)
 
 
 @GATEWAY.breaks_for(
     "30", "tests/unit/gateway/test_connections.py::test_an_unknown_version_of_api_versions_is_answered_in_v0"
 )
 def an_unknown_version_of_api_versions_is_answered_in_the_newest() -> None:
-    def answer(self: RequestRoom, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+    def answer(self: RequestDispatcher, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         newest = RequestHeader(header.api_key, ApiKey.API_VERSIONS.version_max, header.correlation_id, header.client_id)
-        slot = Slot(connection, newest, frame_bytes)
-        self._open(slot)
-        self.respond(slot, unsupported_version())
+        slot = PendingRequest(self._handlers[header.api_key], connection, newest, frame_bytes)
+        self._open(connection, slot)
+        self._responder.respond(slot, unsupported_version())
 
-    replace_in(RequestRoom, "_answer_unsupported_api_versions", answer)
+    replace_in(RequestDispatcher, "_answer_unsupported_api_versions", answer)
 
 
 @GATEWAY.breaks_for("31", "tests/unit/gateway/sessions/test_sessions.py::test_errors_of_the_session_itself")
@@ -94,10 +93,10 @@ def a_lost_stream_means_not_written() -> None:
 
 @GATEWAY.breaks("I16")
 def request_bytes_are_not_given_back() -> None:
-    original = Processor.connection_closed
+    original = GatewayCore.connection_closed
 
-    def connection_closed(self: Processor, connection_id: int, now_ms: int) -> None:
+    def connection_closed(self: GatewayCore, connection_id: int, now_ms: int) -> None:
         self.request_memory.held_bytes += 1
         original(self, connection_id, now_ms)
 
-    replace_in(Processor, "connection_closed", connection_closed)
+    replace_in(GatewayCore, "connection_closed", connection_closed)

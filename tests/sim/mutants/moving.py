@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from barnabas.channel.messages import AppendResult, StateAnswer
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core.appends import AppendRouter
-from services.gateway.core.logstores import Logstore
-from services.gateway.core.partition_appends import PartitionAppends, PendingAppend
-from services.gateway.core.produce import PendingProduce
+from services.gateway.core.backends.append_router import AppendRouter
+from services.gateway.core.backends.logstores import Logstore
+from services.gateway.core.backends.partition_appends import PartitionAppends, PendingAppend
+from services.gateway.core.requests.produce import PendingProduce
 from tests.sim.mutants.planting import Mutants, replace_in
 
 MOVING = Mutants("leaders that move")
@@ -21,15 +21,15 @@ MOVING = Mutants("leaders that move")
 @MOVING.breaks_while_leaders_move("16")
 def the_next_batch_overtakes_a_parked_one() -> None:
     """An append is decided when it is answered, committed or not: what comes behind it goes to the next leader."""
-    original = AppendRouter.answered
+    original = AppendRouter.result_received
 
     def answered(self: AppendRouter, logstore: Logstore, result: AppendResult) -> None:
-        append = logstore.appends_in_flight.get(result.request_id)
+        append = logstore.appends.in_flight.get(result.request_id)
         original(self, logstore, result)
         if append is not None:
             self.decided(append)
 
-    replace_in(AppendRouter, "answered", answered)
+    replace_in(AppendRouter, "result_received", answered)
 
 
 @MOVING.breaks_while_leaders_move("16")

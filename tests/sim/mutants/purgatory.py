@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.channel.messages import ParkProduce
-from services.gateway.core.produce import PendingProduce
+from services.gateway.core.requests.produce import PendingProduce
 from services.purgatory.core.purgatory import PurgatoryCore
-from services.purgatory.core.waiting import NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND, FetchWait, ProduceWait
+from services.purgatory.core.waiting import NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND, DelayedFetch, ProduceWait
 from services.purgatory.core.watches import Measure, PartitionWatch, Standing, Wait, WaitHeap
 from tests.sim.mutants.planting import LEADERS, Mutants, replace_in
 
@@ -96,7 +96,7 @@ def minimum_isr_is_not_looked_at_after_the_append() -> None:
 @PURGATORY.breaks("9", LEADERS)
 def fetches_sleep_through_a_change_of_leader() -> None:
     """And through a log start that moves past them."""
-    replace_in(FetchWait, "must_read_again", lambda self: False)
+    replace_in(DelayedFetch, "must_read_again", lambda self: False)
 
 
 @PURGATORY.breaks("9")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from services.controller.core import requests
 from services.controller.core.request_answers import Request
-from services.gateway.core.slots import Slot
-from services.gateway.core.steps import RequestSteps
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.connections.steps import RequestSteps
 from services.logstore.core.coordinator import coordination
 from tests.sim.mutants.planting import Mutants, replace_in
 
@@ -20,7 +20,7 @@ def the_steps_of_a_turn_are_never_used_up() -> None:
     """Each request has its share of steps again and again in the same turn, until it is done."""
     original = RequestSteps._go_on
 
-    def go_on(self: RequestSteps, slot: Slot) -> None:
+    def go_on(self: RequestSteps, slot: PendingRequest) -> None:
         left = self._steps_left
         original(self, slot)
         self._steps_left = left

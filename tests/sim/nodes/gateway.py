@@ -1,4 +1,4 @@
-"""A gateway: one `Processor` between clients' sockets, the streams of logstores and pods, and the controller."""
+"""A gateway: one `GatewayCore` between clients' sockets, the streams of logstores and pods, and the controller."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.keys import GatewayRegistration, Role
 from barnabas.cluster.messages import AllocateProducerIdsRequest, Broker, ClusterResponse, Purgatory, UpdateMetadata
 from barnabas.runtime.compression import CODECS
-from services.gateway.core.addresses import broker_port
-from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.config import AddressPolicy, GatewayConfig, Listener
-from services.gateway.core.conversions import Conversion
-from services.gateway.core.effects import Log, LogLevel, LogstoreCall, Outputs
-from services.gateway.core.processor import Processor
+from services.gateway.core.model.addresses import broker_port
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.config import AddressPolicy, GatewayConfig, Listener
+from services.gateway.core.model.outputs import Conversion, Log, LogLevel, LogstoreCall, Outputs
+from services.gateway.core.processor import GatewayCore
 from tests.sim.links import Link
 from tests.sim.network import End, Network, StreamKind
 from tests.sim.nodes.etcd import EtcdClient
@@ -54,7 +53,7 @@ class GatewayNode(Process):
         super().__init__(name, scheduler, network)
         self._policy = policy
         self._node_ids = list(node_ids)
-        self.core: Processor | None = None
+        self.core: GatewayCore | None = None
         self.turned: Callable[[GatewayNode], None] = lambda node: None
 
     @property
@@ -66,7 +65,7 @@ class GatewayNode(Process):
         listener = Listener(LISTENER, self.name, PORT, self.name, PORT)
         config = GatewayConfig(self.name, (listener,), address_policy=self._policy)
         scheduler = self.scheduler
-        self.core = Processor(
+        self.core = GatewayCore(
             config,
             lambda: scheduler.random.randint(1, 0x7FFF_FFFF),
             lambda: scheduler.now_us,
@@ -96,7 +95,7 @@ class GatewayNode(Process):
         self.core = None
 
     @property
-    def running(self) -> Processor:
+    def running(self) -> GatewayCore:
         """The core, by those who can only speak while it runs."""
         assert self.core is not None
         return self.core

@@ -32,7 +32,7 @@ from barnabas.cluster.messages import (
 )
 from services.controller.core.controller import Controller
 from services.controller.core.effects import Effect
-from services.gateway.core.controller_calls import CALL_ELEMENTS_MAX
+from services.gateway.core.requests.controller_request import CALL_ELEMENTS_MAX
 from tests.costly.instructions import counted
 from tests.unit.controller.cluster import SET, TOPIC, Cluster, ControllerNode, create, error_codes
 

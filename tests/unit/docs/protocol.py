@@ -65,7 +65,7 @@ def contract(key: ApiKey) -> tuple[str, str]:
 
 def handler(key: ApiKey) -> str:
     """The name of the module of a served key's handler."""
-    return HANDLERS[key].start.__module__.rpartition(".")[2]
+    return HANDLERS[key].__module__.rpartition(".")[2]
 
 
 def row(key: ApiKey) -> str:

@@ -142,11 +142,11 @@ def test_the_wait_graph_has_no_cycle() -> None:
 
 
 def test_what_is_not_there_is_seen() -> None:
-    text = "`services/gateway/core/nowhere.py`, `services/gateway/core/requests.py:RequestRoom.nothing`, `docs/`"
+    text = "`services/gateway/core/nowhere.py`, `services/gateway/core/processor.py:GatewayCore.nothing`, `docs/`"
     assert missing_paths(text) == [
         "services/gateway/core/nowhere.py",
-        "services/gateway/core/requests.py:RequestRoom.nothing",
+        "services/gateway/core/processor.py:GatewayCore.nothing",
     ]
-    assert missing_paths("`services/gateway/core/requests.py:RequestRoom.respond`") == []
-    assert missing_members("`RequestRoom.nothing` `RequestRoom.respond`") == ["RequestRoom.nothing"]
+    assert missing_paths("`services/gateway/core/processor.py:GatewayCore.drain`") == []
+    assert missing_members("`GatewayCore.nothing` `GatewayCore.drain`") == ["GatewayCore.nothing"]
     assert missing_config_keys("`queued.max.requests` `queued.max.nothing`") == ["queued.max.nothing"]

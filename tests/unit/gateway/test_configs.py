@@ -27,12 +27,12 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages import alter_configs, create_partitions, describe_configs, incremental_alter_configs
 from barnabas.wire.messages.list_config_resources import ListConfigResourcesRequest
-from services.gateway.core import config_alterations
 from services.gateway.core.handlers import (
     api_32_describe_configs,
     api_37_create_partitions,
     api_74_list_config_resources,
 )
+from services.gateway.core.requests import config_alterations
 from tests.unit.gateway.world import Client, World, topic
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -134,7 +134,7 @@ def test_many_topics_are_asked_for_in_pieces() -> None:
         assert len(request.resources) <= 100
         results = [DescribedResource(0, configs=[config(each.resource_name)]) for each in request.resources]
         world.logstore.answer_call(described(*results))
-    while world.processor.requests.steps.has_work():
+    while world.processor.responder.steps.has_work():
         world.turn()
     assert [each.configs[0].name for each in client.answers[0].results] == names
 

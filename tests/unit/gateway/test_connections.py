@@ -10,8 +10,8 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from services.gateway.core.appends import AppendRouter
-from services.gateway.core.slots import ResponseKind
+from services.gateway.core.backends.append_router import AppendRouter
+from services.gateway.core.connections.connection import ResponseKind
 from tests.unit.gateway.world import Client, World, topic
 
 VERSIONS = ApiVersionsRequest("client", "1.0")
@@ -283,9 +283,9 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
     world = World()
     client = world.client()
     client.produce(0)
-    connection = world.processor.clients.get(client.connection_id)
+    connection = world.processor.connections.get(client.connection_id)
     assert connection is not None
-    world.processor.requests.throttle(connection, 100)
+    world.processor.responder.throttle(connection, 100)
     world.turn()
     assert client.is_paused
     world.logstore.append_result()
@@ -301,14 +301,14 @@ def test_throttling_mutes_until_its_end_and_lets_answers_out() -> None:
 def test_two_throttles_end_apart() -> None:
     world = World()
     client = world.client()
-    connection = world.processor.clients.get(client.connection_id)
+    connection = world.processor.connections.get(client.connection_id)
     assert connection is not None
-    world.processor.requests.steer(connection, ResponseKind.START_THROTTLING)
-    world.processor.requests.steer(connection, ResponseKind.START_THROTTLING)
-    world.processor.requests.steer(connection, ResponseKind.END_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.START_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.END_THROTTLING)
     ask_versions(client)
     assert not client.answers
-    world.processor.requests.steer(connection, ResponseKind.END_THROTTLING)
+    world.processor.responder.steer(connection, ResponseKind.END_THROTTLING)
     world.turn()
     assert client.answers
 

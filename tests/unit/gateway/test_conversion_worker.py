@@ -6,7 +6,7 @@ import asyncio
 from typing import cast
 
 from barnabas.ports.compression import Codecs
-from services.gateway.core.conversions import Conversion
+from services.gateway.core.model.outputs import Conversion
 from services.gateway.shell.conversion_worker import ConversionWorker
 
 

@@ -11,7 +11,7 @@ from barnabas.wire.message_set import encode_message, iterate_messages
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.record_batch import Compression, Record, build_batch, decode_records
-from services.gateway.core.up_conversion import UpConverted, up_convert
+from services.gateway.core.backends.up_conversion import UpConverted, up_convert
 from tests.unit.gateway.world import BATCH, Client, World, topic
 
 MESSAGES = encode_message(0, 1, b"k", b"v", timestamp_ms=5) + encode_message(1, 1, None, b"w", timestamp_ms=6)
@@ -206,7 +206,7 @@ def test_conversions_are_counted_as_kafka_counted_them() -> None:
     client.fetch(version=1)
     world.logstore.read_result(RECORDS)
     world.convert(elapsed_ms=2.0)
-    counts = world.processor.conversions
+    counts = world.processor.converter
     times = counts.produce.time_ms
     assert (times.count, times.sum) == (2, 8_000)
     memory = counts.produce.memory_bytes

@@ -13,7 +13,7 @@ import pytest
 from barnabas.channel.messages import CoordinateResponse, GroupAnswer
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from services.gateway.core import steps
+from services.gateway.core.connections import steps
 from services.gateway.core.handlers import HANDLERS
 from tests.costly.instructions import counted_lines
 from tests.costly.requests import Costly, costly_requests
@@ -80,7 +80,7 @@ class Turns:
             if client.answers or client.is_closed:
                 return
             self.take()
-            if not self.world.processor.requests.steps.has_work():
+            if not self.world.processor.responder.steps.has_work():
                 self.world.now_ms += 1_000
         raise AssertionError("it is never answered")
 

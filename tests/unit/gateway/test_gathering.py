@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from services.gateway.core.logstores import GATHER_APPENDS_MAX, GATHER_BYTES_MAX, GATHER_IN_FLIGHT_MIN, GATHER_MS
+from services.gateway.core.backends.logstores import (
+    GATHER_APPENDS_MAX,
+    GATHER_BYTES_MAX,
+    GATHER_IN_FLIGHT_MIN,
+    GATHER_MS,
+)
 from tests.unit.gateway.world import BATCH, Client, World
 
 BUSY = GATHER_IN_FLIGHT_MIN + 4

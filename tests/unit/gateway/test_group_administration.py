@@ -17,8 +17,8 @@ from barnabas.wire.messages.describe_groups import (
 )
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from services.gateway.core import handlers
-from services.gateway.core.authorization import ResourceType
-from services.gateway.core.config import AddressPolicy
+from services.gateway.core.model.authorization import ResourceType
+from services.gateway.core.model.config import AddressPolicy
 from tests.unit.gateway.groups import by_partition, group_world
 from tests.unit.gateway.world import World
 

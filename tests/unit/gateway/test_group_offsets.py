@@ -38,7 +38,7 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from services.gateway.core import handlers
-from services.gateway.core.authorization import ResourceType
+from services.gateway.core.model.authorization import ResourceType
 from tests.unit.gateway.groups import by_partition, group_world
 from tests.unit.gateway.world import TOPIC_ID, Client
 

@@ -11,7 +11,7 @@ import pytest
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.runtime.rpc import create_server, stop_server
-from services.gateway.core.effects import LogstoreCall
+from services.gateway.core.model.outputs import LogstoreCall
 from services.gateway.shell.logstore_calls import LogstoreCalls
 from services.logstore.core.outbox import Outgoing
 from services.logstore.shell.administration import AdministrationListener

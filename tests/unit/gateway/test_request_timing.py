@@ -23,8 +23,9 @@ from barnabas.wire.message_set import encode_message
 from barnabas.wire.messages.api_versions import ApiVersionsRequest
 from barnabas.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from barnabas.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from services.gateway.core.request_metrics import TIMED_EVERY
-from services.gateway.core.request_timing import HOP_NAMES, Hop, RequestTiming
+from services.gateway.core.timing.hops import HOP_NAMES, Hop
+from services.gateway.core.timing.request_metrics import TIMED_EVERY
+from services.gateway.core.timing.request_timing import RequestTiming
 from tests.unit.gateway.world import World, topic
 
 USUAL_US = {
@@ -357,7 +358,7 @@ def test_a_line_about_a_traced_request_names_its_trace() -> None:
 
 
 def samples_of(world: World) -> dict[tuple[str, ...], Any]:
-    return {(sample.family.name, *sample.labels): sample.value for sample in world.processor.metrics.samples()}
+    return {(sample.family.name, *sample.labels): sample.value for sample in world.processor.request_meter.samples()}
 
 
 def test_kafkas_names_add_up_to_the_total() -> None:

@@ -26,10 +26,10 @@ from barnabas.cluster.messages import (
     UpdateMetadata,
 )
 from barnabas.runtime.config import ConfigError, build_config
-from services.gateway.core.addresses import broker_port, node_of_port
-from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.config import AddressPolicy
-from services.gateway.core.effects import ControllerAnswer, ControllerRequest
+from services.gateway.core.model.addresses import broker_port, node_of_port
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.config import AddressPolicy
+from services.gateway.core.model.outputs import ControllerAnswer, ControllerRequest
 from services.gateway.shell import joint
 from services.gateway.shell.client_socket import ClientSocket
 from services.gateway.shell.config import GatewayProperties

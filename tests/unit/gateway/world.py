@@ -43,11 +43,18 @@ from barnabas.wire.codec import decode_request, decode_response, encode_body, en
 from barnabas.wire.frames import FrameSplitter
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from services.gateway.core.authorization import ANY_NODE
-from services.gateway.core.config import GatewayConfig, Listener
-from services.gateway.core.conversions import Conversion
-from services.gateway.core.effects import ControllerAnswer, ControllerCall, Log, LogLevel, LogstoreCall, Outputs
-from services.gateway.core.processor import Processor
+from services.gateway.core.model.authorization import ANY_NODE
+from services.gateway.core.model.config import GatewayConfig, Listener
+from services.gateway.core.model.outputs import (
+    ControllerAnswer,
+    ControllerCall,
+    Conversion,
+    Log,
+    LogLevel,
+    LogstoreCall,
+    Outputs,
+)
+from services.gateway.core.processor import GatewayCore
 
 LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092, "kafka.example", 9092)
 CONFIG = GatewayConfig("gateway-0", (LISTENER,))
@@ -327,7 +334,7 @@ class World:
         session_ids = count(1)
         self.clock_us = 0
         """Passes when a test says so; all requests are timed by it."""
-        self.processor = Processor(
+        self.processor = GatewayCore(
             replace(CONFIG, **config), lambda: next(session_ids), lambda: self.clock_us, lambda count: b"\x01" * count
         )
         self.logs: list[Log] = []

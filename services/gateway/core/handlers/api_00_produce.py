@@ -18,6 +18,7 @@ are INVALID_PRODUCER_ID_MAPPING. A leader whose stream is down is waited for, `r
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.produce import (
     PartitionProduceData,
@@ -27,10 +28,10 @@ from barnabas.wire.messages.produce import (
     TopicProduceResponse,
 )
 from barnabas.wire.primitives import Buffer, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.partition_appends import PartitionKey, PendingAppend
-from services.gateway.core.produce import PendingProduce
-from services.gateway.core.topic_names import INTERNAL_TOPICS
+from services.gateway.core.backends.partition_appends import PartitionKey, PendingAppend
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS
+from services.gateway.core.requests.produce import BaseProduceHandler, PendingProduce
 
 _VERSION_WITH_BATCHES = 3
 _VERSION_WITH_ZSTD = 7
@@ -46,43 +47,46 @@ _TRANSACTIONAL_BIT = 0x10
 _ADMIN_CLIENT_ID = "__admin_client"
 
 
-def start(slot: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
-    steps = _start_in_steps(slot, request)
-    if slot.is_long:
-        return steps
-    for _ in steps:
-        pass
-    return None
+class ProduceHandler(BaseProduceHandler, api_key=ApiKey.PRODUCE):
+    request_class = PendingProduce
+
+    def start(self, pending: PendingProduce, request: ProduceRequest) -> Steps[None] | None:
+        steps = _start_in_steps(pending, request)
+        if pending.is_long:
+            return steps
+        for _ in steps:
+            pass
+        return None
 
 
-def _start_in_steps(slot: PendingProduce, request: ProduceRequest) -> Steps[None]:
-    processor = slot.connection.processor
-    slot.acks = request.acks
-    slot.deadline_ms = processor.now_ms + request.timeout_ms
-    refusal = _refusal(slot, request)
+def _start_in_steps(pending: PendingProduce, request: ProduceRequest) -> Steps[None]:
+    handler = pending.handler
+    pending.acks = request.acks
+    pending.deadline_ms = handler.clock.now_ms + request.timeout_ms
+    refusal = _refusal(pending, request)
     appends: dict[PartitionKey, PendingAppend] = {}
     responses: dict[tuple[str, bytes], dict[int, PartitionProduceResponse]] = {}
     for topic in request.topic_data:
-        yield from _add_topic(slot, topic, refusal, appends, responses)
+        yield from _add_topic(pending, topic, refusal, appends, responses)
     for (name, topic_id), by_index in responses.items():
-        slot.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
+        pending.response.responses.append(TopicProduceResponse(name, topic_id, list(by_index.values())))
         yield 1
-    if refusal is None and slot.header.api_version < _VERSION_WITH_BATCHES:
-        processor.conversions.convert_up(slot, list(appends.values()))
+    if refusal is None and pending.header.api_version < _VERSION_WITH_BATCHES:
+        pending.convert(list(appends.values()))
     else:
-        slot.submit(list(appends.values()))
+        pending.submit(list(appends.values()))
 
 
-def _refusal(slot: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
+def _refusal(pending: PendingProduce, request: ProduceRequest) -> ErrorCode | None:
     """What is wrong with the request as a whole, if anything."""
-    config = slot.connection.processor.config
-    if slot.header.api_version < _VERSION_WITH_BATCHES and not config.produce_up_conversion:
+    config = pending.handler.config
+    if pending.header.api_version < _VERSION_WITH_BATCHES and not config.produce_up_conversion:
         return ErrorCode.UNSUPPORTED_VERSION
     if request.acks not in (-1, 0, 1):
         return ErrorCode.INVALID_REQUIRED_ACKS
     if request.transactional_id is not None:
         resource = (ResourceType.TRANSACTIONAL_ID, request.transactional_id)
-        if not authorize(slot.connection.context, Operation.WRITE, resource):
+        if not authorize(pending.connection.context, Operation.WRITE, resource):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     return None
@@ -93,7 +97,7 @@ def _failed(index: int, error: ErrorCode, message: str | None = None) -> Partiti
 
 
 def _add_topic(
-    slot: PendingProduce,
+    pending: PendingProduce,
     topic: TopicProduceData,
     refusal: ErrorCode | None,
     appends: dict[PartitionKey, PendingAppend],
@@ -103,11 +107,11 @@ def _add_topic(
 
     A partition named twice, perhaps with its topic, has the place of the first and is what was named last.
     """
-    image = slot.connection.processor.image
+    image = pending.handler.image
     absent = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     metadata = None
     if refusal is None:
-        if slot.header.api_version >= _VERSION_WITH_TOPIC_IDS:
+        if pending.header.api_version >= _VERSION_WITH_TOPIC_IDS:
             metadata = image.topics_by_id.get(topic.topic_id)
             absent = ErrorCode.UNKNOWN_TOPIC_ID
         else:
@@ -115,9 +119,9 @@ def _add_topic(
         name = topic.name if metadata is None else metadata.topic
         if metadata is None:
             refusal = absent
-        elif name in INTERNAL_TOPICS and slot.header.client_id != _ADMIN_CLIENT_ID:
+        elif name in INTERNAL_TOPICS and pending.header.client_id != _ADMIN_CLIENT_ID:
             refusal = ErrorCode.INVALID_TOPIC_EXCEPTION
-        if not authorize(slot.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
+        if not authorize(pending.connection.context, Operation.WRITE, (ResourceType.TOPIC, name)):
             refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     by_index = responses.setdefault((topic.name, topic.topic_id), {})
     yield 1
@@ -125,26 +129,29 @@ def _add_topic(
         if refusal is not None or metadata is None:
             response = _failed(partition.index, refusal or absent)
         else:
-            response = _add_partition(slot, metadata.topic_id, partition, appends)
+            response = _add_partition(pending, metadata.topic_id, partition, appends)
         if response.error_code:
-            slot.has_failed = True
+            pending.has_failed = True
         by_index[partition.index] = response
         yield 1
 
 
 def _add_partition(
-    slot: PendingProduce, topic_id: bytes, partition: PartitionProduceData, appends: dict[PartitionKey, PendingAppend]
+    pending: PendingProduce,
+    topic_id: bytes,
+    partition: PartitionProduceData,
+    appends: dict[PartitionKey, PendingAppend],
 ) -> PartitionProduceResponse:
     index, records = partition.index, partition.records
-    if slot.connection.processor.image.partition(topic_id, index) is None:
+    if pending.handler.image.partition(topic_id, index) is None:
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not records:
         return _failed(index, ErrorCode.INVALID_RECORD, "A produce request must have a record batch per partition.")
-    fault = _fault(slot.header.api_version, records)
+    fault = _fault(pending.header.api_version, records)
     if fault is not None:
         return _failed(index, *fault)
     response = PartitionProduceResponse(index, 0, -1)
-    appends[topic_id, index] = PendingAppend(slot, (topic_id, index), records, response)
+    appends[topic_id, index] = PendingAppend(pending, (topic_id, index), records, response)
     return response
 
 

@@ -38,63 +38,66 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.fetch import FetchRequest, FetchResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.fetch import PendingFetch
-from services.gateway.core.fetch_answer import READ_COMMITTED
-from services.gateway.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
-from services.gateway.core.fetch_target import FetchKey, FetchTarget
+from services.gateway.core.model.fetch_target import FetchKey, FetchTarget
+from services.gateway.core.requests.fetch import BaseFetchHandler, PendingFetch
+from services.gateway.core.requests.fetch_response import READ_COMMITTED
+from services.gateway.core.requests.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, add_partitions
 
 _VERSION_WITH_TOPIC_IDS = 13
 
 
-def start(slot: PendingFetch, request: FetchRequest) -> Steps[None] | None:
-    steps = _start_in_steps(slot, request)
-    if slot.is_long:
-        return steps
-    for _ in steps:
-        pass
-    return None
+class FetchHandler(BaseFetchHandler, api_key=ApiKey.FETCH):
+    request_class = PendingFetch
+
+    def start(self, pending: PendingFetch, request: FetchRequest) -> Steps[None] | None:
+        steps = _start_in_steps(pending, request)
+        if pending.is_long:
+            return steps
+        for _ in steps:
+            pass
+        return None
 
 
-def _start_in_steps(slot: PendingFetch, request: FetchRequest) -> Steps[None]:
-    processor = slot.connection.processor
-    if slot.header.api_version < ApiKey.FETCH.version_min and not processor.config.fetch_down_conversion:
-        processor.requests.refuse(slot.connection, slot.header, "the version is not served")
+def _start_in_steps(pending: PendingFetch, request: FetchRequest) -> Steps[None]:
+    handler = pending.handler
+    if pending.header.api_version < ApiKey.FETCH.version_min and not handler.config.fetch_down_conversion:
+        handler.responder.refuse(pending.connection, pending.header, "the version is not served")
         return
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
-    slot.is_replica = replica_id >= 0
-    slot.by_id = slot.header.api_version >= _VERSION_WITH_TOPIC_IDS
-    slot.max_bytes = max(0, min(request.max_bytes, processor.config.fetch_bytes_max))
-    slot.min_bytes = min(request.min_bytes, slot.max_bytes)
-    slot.rack_id = "" if slot.is_replica else request.rack_id
-    slot.isolation_level = READ_COMMITTED if request.isolation_level == READ_COMMITTED else 0
-    slot.deadline_ms = processor.now_ms + request.max_wait_ms
+    pending.is_replica = replica_id >= 0
+    pending.by_id = pending.header.api_version >= _VERSION_WITH_TOPIC_IDS
+    pending.max_bytes = max(0, min(request.max_bytes, handler.config.fetch_bytes_max))
+    pending.min_bytes = min(request.min_bytes, pending.max_bytes)
+    pending.rack_id = "" if pending.is_replica else request.rack_id
+    pending.isolation_level = READ_COMMITTED if request.isolation_level == READ_COMMITTED else 0
+    pending.deadline_ms = handler.clock.now_ms + request.max_wait_ms
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        processor.fetch_sessions.close(request.session_id)
-        slot.begins_session = request.session_epoch == INITIAL_EPOCH and not slot.is_replica
+        handler.fetch_sessions.close(request.session_id)
+        pending.begins_session = request.session_epoch == INITIAL_EPOCH and not pending.is_replica
         partitions: dict[FetchKey, FetchTarget] = {}
-        yield from add_partitions(request.topics, partitions, by_id=slot.by_id)
-        slot.submit(partitions)
+        yield from add_partitions(request.topics, partitions, by_id=pending.by_id)
+        pending.submit(partitions)
     else:
-        yield from _go_on(slot, request)
+        yield from _go_on(pending, request)
 
 
-def _go_on(slot: PendingFetch, request: FetchRequest) -> Steps[None]:
+def _go_on(pending: PendingFetch, request: FetchRequest) -> Steps[None]:
     """An incremental fetch."""
-    processor = slot.connection.processor
-    sessions = processor.fetch_sessions
-    session = sessions.resume(request.session_id, request.session_epoch, by_id=slot.by_id)
+    handler = pending.handler
+    sessions = handler.fetch_sessions
+    session = sessions.resume(request.session_id, request.session_epoch, by_id=pending.by_id)
     if not isinstance(session, ErrorCode):
         if session.fetch is not None:
             session.fetch.supersede()
         is_changed = yield from session.update(request.topics, request.forgotten_topics_data)
         # Another request may have taken the session meanwhile, or it may have had to make room.
-        session = sessions.resume(request.session_id, request.session_epoch, by_id=slot.by_id)
+        session = sessions.resume(request.session_id, request.session_epoch, by_id=pending.by_id)
     if isinstance(session, ErrorCode):
-        processor.requests.respond(slot, FetchResponse(error_code=session))
+        handler.responder.respond(pending, FetchResponse(error_code=session))
     elif not session.partitions:
         sessions.remove(session)
-        slot.submit({})
-    elif not sessions.advance(session, processor.now_ms):
-        processor.requests.respond(slot, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        pending.submit({})
+    elif not sessions.advance(session, handler.clock.now_ms):
+        handler.responder.respond(pending, FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     else:
-        slot.go_on(session, is_changed=is_changed)
+        pending.resume_session(session, is_changed=is_changed)

@@ -20,6 +20,7 @@ from collections import deque
 from typing import Final
 
 from barnabas.channel.messages import OffsetAnswer
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.list_offsets import (
@@ -36,10 +37,11 @@ from barnabas.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.queries import PendingOffsetQuery
-from services.gateway.core.slots import Slot
+from services.gateway.core.backends.pending_query import PendingOffsetQuery
+from services.gateway.core.backends.query_router import QueryRouter
+from services.gateway.core.connections.connection import Connection, PendingRequest
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 _VERSION_WITH_NOT_AVAILABLE = 5
 _VERSION_WITH_TIMEOUT = 10
@@ -58,11 +60,15 @@ _VERSIONS_MIN = {
 """The first version that may ask for each special timestamp."""
 
 
-class PendingListOffsets(Slot):
+class PendingListOffsets(PendingRequest):
     __slots__ = ("queries", "response", "unanswered")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: ListOffsetsHandler
+
+    def __init__(
+        self, handler: ListOffsetsHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: ListOffsetsResponse = ListOffsetsResponse()
         self.queries: deque[tuple[PendingOffsetQuery, int]] = deque()
         """Not asked yet, with the node ids of the leaders."""
@@ -89,15 +95,15 @@ class PendingListOffsets(Slot):
 
     def ask_next(self) -> None:
         """As many of the questions as there may be at once; respond when all are answered."""
-        processor = self.connection.processor
+        handler = self.handler
         while self.queries and len(self.unanswered) < QUERIES_AT_ONCE:
             query, leader = self.queries.popleft()
             self.unanswered[query] = None
-            if not processor.queries.submit(query, leader):
+            if not handler.queries.submit(query, leader):
                 del self.unanswered[query]
                 query.response.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not self.unanswered:
-            processor.requests.respond(self, self.response)
+            handler.responder.respond(self, self.response)
 
     def expire(self, now_ms: int) -> None:
         for query in (*self.unanswered, *(query for query, _ in self.queries)):
@@ -110,55 +116,61 @@ class PendingListOffsets(Slot):
         self.unanswered.clear()
 
 
-def start(slot: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None]:
-    processor = slot.connection.processor
-    named: dict[tuple[str, int], int] = {}
-    for topic in request.topics:
-        for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            named[key] = named.get(key, 0) + 1
+class ListOffsetsHandler(Handler, api_key=ApiKey.LIST_OFFSETS):
+    request_class = PendingListOffsets
+
+    def __init__(self, environment: RequestEnvironment, queries: QueryRouter) -> None:
+        super().__init__(environment)
+        self.queries = queries
+
+    def start(self, pending: PendingListOffsets, request: ListOffsetsRequest) -> Steps[None]:
+        named: dict[tuple[str, int], int] = {}
+        for topic in request.topics:
+            for partition in topic.partitions:
+                key = (topic.name, partition.partition_index)
+                named[key] = named.get(key, 0) + 1
+                yield 1
             yield 1
-        yield 1
-    for topic in request.topics:
-        responses: list[ListOffsetsPartitionResponse] = []
-        slot.response.topics.append(ListOffsetsTopicResponse(topic.name, responses))
-        resource = (ResourceType.TOPIC, topic.name)
-        is_allowed = request.replica_id < 0 and authorize(slot.connection.context, Operation.DESCRIBE, resource)
-        for partition in topic.partitions:
-            response = ListOffsetsPartitionResponse(partition.partition_index)
-            responses.append(response)
-            if not is_allowed:
-                response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif named[topic.name, partition.partition_index] > 1:
-                response.error_code = ErrorCode.INVALID_REQUEST
-            else:
-                _ask(slot, request, topic.name, partition, response)
+        for topic in request.topics:
+            responses: list[ListOffsetsPartitionResponse] = []
+            pending.response.topics.append(ListOffsetsTopicResponse(topic.name, responses))
+            resource = (ResourceType.TOPIC, topic.name)
+            is_allowed = request.replica_id < 0 and authorize(pending.connection.context, Operation.DESCRIBE, resource)
+            for partition in topic.partitions:
+                response = ListOffsetsPartitionResponse(partition.partition_index)
+                responses.append(response)
+                if not is_allowed:
+                    response.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                elif named[topic.name, partition.partition_index] > 1:
+                    response.error_code = ErrorCode.INVALID_REQUEST
+                else:
+                    _ask(pending, request, topic.name, partition, response)
+                yield 1
             yield 1
-        yield 1
-    wait_ms = request.timeout_ms if slot.header.api_version >= _VERSION_WITH_TIMEOUT else 0
-    processor.deadlines.add(slot, processor.now_ms + (wait_ms if wait_ms > 0 else processor.config.read_wait_ms_max))
-    slot.ask_next()
+        wait_ms = request.timeout_ms if pending.header.api_version >= _VERSION_WITH_TIMEOUT else 0
+        self.deadlines.add(pending, self.clock.now_ms + (wait_ms if wait_ms > 0 else self.config.read_wait_ms_max))
+        pending.ask_next()
 
 
 def _ask(
-    slot: PendingListOffsets,
+    pending: PendingListOffsets,
     request: ListOffsetsRequest,
     topic: str,
     partition: ListOffsetsPartition,
     response: ListOffsetsPartitionResponse,
 ) -> None:
     """Add the question to this partition's leader, or the error that needs none."""
-    image = slot.connection.processor.image
+    image = pending.handler.image
     metadata = image.topics_by_name.get(topic)
     leader = None if metadata is None else image.partition(metadata.topic_id, partition.partition_index)
     timestamp = partition.timestamp
     if metadata is None or leader is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif timestamp < 0 and slot.header.api_version < _VERSIONS_MIN.get(timestamp, 1 << 15):
+    elif timestamp < 0 and pending.header.api_version < _VERSIONS_MIN.get(timestamp, 1 << 15):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
     else:
         query = PendingOffsetQuery(
-            slot,
+            pending,
             metadata.topic_id,
             partition.partition_index,
             partition.current_leader_epoch,
@@ -166,4 +178,4 @@ def _ask(
             timestamp,
             response,
         )
-        slot.queries.append((query, leader.leader))
+        pending.queries.append((query, leader.leader))

@@ -20,6 +20,7 @@ from typing import Final
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import CreateTopicsRequest, CreateTopicsResponse, NewTopic, PartitionMetadata
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.metadata import (
@@ -31,11 +32,11 @@ from barnabas.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from services.gateway.core.authorization import CLUSTER, Operation, RequestContext, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.slots import Slot
-from services.gateway.core.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.connections.connection import Connection, PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, RequestContext, ResourceType, authorize
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.requests.controller_request import ControllerHandler
 
 _CREATION_IS_UNDER_WAY = (
     int(ErrorCode.NONE),
@@ -49,11 +50,15 @@ CREATED_MAX: Final = 100
 """Topics that one request has created. Of the others clients ask again, since they are not there."""
 
 
-class PendingMetadata(Slot):
+class PendingMetadata(PendingRequest):
     __slots__ = ("creation_errors", "request")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: MetadataHandler
+
+    def __init__(
+        self, handler: MetadataHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.request: MetadataRequest = MetadataRequest()
         self.creation_errors: dict[str, int] = {}
         """Of the names that this request tries to create."""
@@ -65,42 +70,44 @@ class PendingMetadata(Slot):
         for result in answer.results:
             if result.error_code not in _CREATION_IS_UNDER_WAY:
                 self.creation_errors[result.topic] = result.error_code
-        self.connection.processor.controller.await_revision(self, answer.revision)
+        self.handler.controller.await_revision(self, answer.revision)
 
     def revision_applied(self) -> None:
-        self.connection.processor.requests.steps.begin(self, _respond(self))
+        self.handler.responder.begin_steps(self, _respond(self))
 
     def expire(self, now_ms: int) -> None:
         self.cancel()
         self.revision_applied()
 
     def cancel(self) -> None:
-        self.connection.processor.controller.forget(self)
+        self.handler.controller.forget_asker(self)
 
 
-def start(slot: PendingMetadata, request: MetadataRequest) -> Steps[None]:
-    slot.request = request
-    processor = slot.connection.processor
-    missing: dict[str, None] = {}
-    yield from _find_to_create(slot, missing)
-    if not missing:
-        yield from _respond(slot)
-        return
-    slot.creation_errors = dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE))
-    config = processor.config
-    wait_ms = config.topic_creation_wait_ms_max
-    new_topics = [NewTopic(name, config.num_partitions, config.default_replication_factor) for name in missing]
-    processor.deadlines.add(slot, processor.now_ms + wait_ms)
-    processor.controller.call(slot, CreateTopicsRequest(new_topics, wait_ms))
+class MetadataHandler(ControllerHandler, api_key=ApiKey.METADATA):
+    request_class = PendingMetadata
+
+    def start(self, pending: PendingMetadata, request: MetadataRequest) -> Steps[None]:
+        pending.request = request
+        missing: dict[str, None] = {}
+        yield from _find_to_create(pending, missing)
+        if not missing:
+            yield from _respond(pending)
+            return
+        pending.creation_errors = dict.fromkeys(missing, int(ErrorCode.LEADER_NOT_AVAILABLE))
+        config = self.config
+        wait_ms = config.topic_creation_wait_ms_max
+        new_topics = [NewTopic(name, config.num_partitions, config.default_replication_factor) for name in missing]
+        self.deadlines.add(pending, self.clock.now_ms + wait_ms)
+        self.controller.call(pending, CreateTopicsRequest(new_topics, wait_ms))
 
 
-def _find_to_create(slot: PendingMetadata, missing: dict[str, None]) -> Steps[None]:
+def _find_to_create(pending: PendingMetadata, missing: dict[str, None]) -> Steps[None]:
     """The unknown names that may be created, each once, and no more than `CREATED_MAX`."""
-    request, processor = slot.request, slot.connection.processor
-    if not (request.allow_auto_topic_creation and processor.config.auto_create_topics):
+    request, handler = pending.request, pending.handler
+    if not (request.allow_auto_topic_creation and handler.config.auto_create_topics):
         return
-    known = processor.image.topics_by_name
-    context = slot.connection.context
+    known = handler.image.topics_by_name
+    context = pending.connection.context
     for topic in request.topics or []:
         name = topic.name
         if (
@@ -119,24 +126,24 @@ def _find_to_create(slot: PendingMetadata, missing: dict[str, None]) -> Steps[No
         yield 1
 
 
-def _respond(slot: PendingMetadata) -> Steps[None]:
-    processor = slot.connection.processor
-    image, context = processor.image, slot.connection.context
-    addresses = [processor.address_of(node_id, context) for node_id in image.brokers]
+def _respond(pending: PendingMetadata) -> Steps[None]:
+    handler = pending.handler
+    image, context = handler.image, pending.connection.context
+    addresses = [handler.cluster.address_of(node_id, context) for node_id in image.brokers]
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(*address) for address in addresses if address is not None],
         cluster_id=image.cluster_id,
         controller_id=min(image.brokers, default=-1),
     )
-    yield from _add_topics(slot, image, context, response.topics)
-    processor.requests.respond(slot, response)
+    yield from _add_topics(pending, image, context, response.topics)
+    handler.responder.respond(pending, response)
 
 
 def _add_topics(
-    slot: PendingMetadata, image: ClusterImage, context: RequestContext, told: list[MetadataResponseTopic]
+    pending: PendingMetadata, image: ClusterImage, context: RequestContext, told: list[MetadataResponseTopic]
 ) -> Steps[None]:
-    asked = slot.request.topics
-    if asked is None or (not asked and slot.header.api_version == 0):
+    asked = pending.request.topics
+    if asked is None or (not asked and pending.header.api_version == 0):
         for name in list(image.topics_by_name):
             # It may have gone since the list was made.
             if name in image.topics_by_name and authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
@@ -151,19 +158,19 @@ def _add_topics(
             by_id[topic.topic_id] = topic
         yield 1
     for topic in (*by_name.values(), *by_id.values()):
-        told.append((yield from _asked_topic(slot, image, context, topic)))
+        told.append((yield from _asked_topic(pending, image, context, topic)))
         yield 1
 
 
 def _asked_topic(
-    slot: PendingMetadata, image: ClusterImage, context: RequestContext, asked: MetadataRequestTopic
+    pending: PendingMetadata, image: ClusterImage, context: RequestContext, asked: MetadataRequestTopic
 ) -> Steps[MetadataResponseTopic]:
     name = asked.name
     if name is None:
         by_id = image.topics_by_id.get(asked.topic_id)
         if by_id is None or not authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, by_id.topic)):
             # In v10 and v11 the name can't be null.
-            absent_name = None if slot.header.api_version >= 12 else ""
+            absent_name = None if pending.header.api_version >= 12 else ""
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, absent_name, asked.topic_id)
         return (yield from _known_topic(image, by_id.topic))
     if not authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
@@ -172,7 +179,7 @@ def _asked_topic(
         return (yield from _known_topic(image, name))
     if not is_legal_topic_name(name):
         return MetadataResponseTopic(ErrorCode.INVALID_TOPIC_EXCEPTION, name, ZERO_UUID)
-    error = slot.creation_errors.get(name, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    error = pending.creation_errors.get(name, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     return MetadataResponseTopic(error, name, ZERO_UUID, name in INTERNAL_TOPICS)
 
 

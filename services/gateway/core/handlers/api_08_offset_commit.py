@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Request, Response
@@ -30,20 +31,21 @@ from barnabas.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, PendingGroupParts, WithBody
-from services.gateway.core.topic_names import partitions_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.connections.dispatcher import WithBody
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import partitions_of
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 _VERSION_WITH_TOPIC_IDS = 10
 _VERSION_WITH_NAMES = 9
 
 
-class PendingOffsetCommit(PendingGroupParts):
+class PendingOffsetCommit(PendingSplitGroupRequest):
     __slots__ = ("answered", "topic_ids")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.answered: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
         """What is answered so far, by name and id; first what the coordinator is not asked."""
         self.topic_ids: dict[str, bytes] = {}
@@ -68,7 +70,7 @@ class PendingOffsetCommit(PendingGroupParts):
         return True
 
     def refuse(self, error: int) -> None:
-        self.connection.processor.requests.steps.begin(self, self._refuse_in_steps(error))
+        self.handler.responder.begin_steps(self, self._refuse_in_steps(error))
 
     def _refuse_in_steps(self, error: int) -> Steps[None]:
         """Nothing comes of what is not answered yet."""
@@ -86,51 +88,55 @@ class PendingOffsetCommit(PendingGroupParts):
 
     def respond(self) -> None:
         response = OffsetCommitResponse(topics=list(self.answered.values()))
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingOffsetCommit, asked: WithBody) -> Steps[None]:
-    request, body = asked
-    assert isinstance(request, OffsetCommitRequest)
-    slot.asked = request
-    if not authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return
-    offsets: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
-    for topic in request.topics:
-        yield from _add_topic(slot, topic, offsets)
-    if request.topics and not offsets:
-        slot.respond()
-    elif slot.is_long or slot.answered or slot.call_version != slot.header.api_version:
-        yield from _split(request, offsets, slot.parts)
-        slot.call_parts(request.group_id)
-    else:
-        slot.call(request.group_id, slot.call_version, body)
+class OffsetCommitHandler(GroupHandler, api_key=ApiKey.OFFSET_COMMIT):
+    request_class = PendingOffsetCommit
+    takes_body = True
+
+    def start(self, pending: PendingOffsetCommit, asked: WithBody) -> Steps[None]:
+        request, body = asked
+        assert isinstance(request, OffsetCommitRequest)
+        pending.asked = request
+        if not authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return
+        offsets: dict[str, dict[int, OffsetCommitRequestPartition]] = {}
+        for topic in request.topics:
+            yield from _add_topic(pending, topic, offsets)
+        if request.topics and not offsets:
+            pending.respond()
+        elif pending.is_long or pending.answered or pending.call_version != pending.header.api_version:
+            yield from _split(request, offsets, pending.parts)
+            pending.call_parts(request.group_id)
+        else:
+            pending.call(request.group_id, pending.call_version, body)
 
 
 def _add_topic(
-    slot: PendingOffsetCommit,
+    pending: PendingOffsetCommit,
     topic: OffsetCommitRequestTopic,
     offsets: dict[str, dict[int, OffsetCommitRequestPartition]],
 ) -> Steps[None]:
     """Have its partitions committed that there are, and refuse the others."""
-    image = slot.connection.processor.image
+    image = pending.handler.image
     refusal = ErrorCode.NONE
-    if slot.header.api_version >= _VERSION_WITH_TOPIC_IDS:
+    if pending.header.api_version >= _VERSION_WITH_TOPIC_IDS:
         known = image.topics_by_id.get(topic.topic_id)
         if known is None:
             refusal = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             topic.name = known.topic
-    if not refusal and not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
+    if not refusal and not authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name)):
         refusal = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     partitions = partitions_of(image, topic.name)
-    slot.topic_ids[topic.name] = topic.topic_id
+    pending.topic_ids[topic.name] = topic.topic_id
     yield 1
     for each in topic.partitions:
         if refusal or each.partition_index not in partitions:
             error = refusal or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            slot.add(topic.name, topic.topic_id, each.partition_index, error)
+            pending.add(topic.name, topic.topic_id, each.partition_index, error)
         else:
             offsets.setdefault(topic.name, {})[each.partition_index] = each
         yield 1

@@ -15,6 +15,7 @@ holds.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
@@ -30,10 +31,10 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX
-from services.gateway.core.group_calls import PendingGroupCalls
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 _VERSION_WITH_TOP_LEVEL_ERROR = 2
 _VERSION_WITH_GROUPS = 8
@@ -41,11 +42,11 @@ _VERSION_WITH_NAMES = 9
 _VERSION_WITH_TOPIC_IDS = 10
 
 
-class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
+class PendingOffsetFetch(PendingGroupsRequest[OffsetFetchRequestGroup]):
     __slots__ = ("added", "asked", "by_name", "require_stable", "results")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.call_version = min(max(header.api_version, _VERSION_WITH_GROUPS), _VERSION_WITH_NAMES)
         self.require_stable = False
         self.asked: dict[str, OffsetFetchRequestGroup] = {}
@@ -89,7 +90,7 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
         if is_all and not authorize(self.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, topic.name)):
             return False
         if self.by_id:
-            known = self.connection.processor.image.topics_by_name.get(topic.name)
+            known = self.handler.image.topics_by_name.get(topic.name)
             if known is None:
                 return False
             topic.topic_id = known.topic_id
@@ -101,7 +102,7 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
             self.results[query.group_id] = OffsetFetchResponseGroup(query.group_id, [], told)
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         version = self.header.api_version
@@ -114,36 +115,39 @@ class PendingOffsetFetch(PendingGroupCalls[OffsetFetchRequestGroup]):
                     yield from _refuse(result, topic, result.error_code)
             response = OffsetFetchResponse(error_code=result.error_code)
             yield from _old_topics(result.topics, response.topics)
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
-    slot.require_stable = request.require_stable
-    if slot.header.api_version >= _VERSION_WITH_GROUPS:
-        groups = request.groups
-    else:
-        topics = None
-        if request.topics is not None:
-            topics = []
-            for each in request.topics:
-                topics.append(OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes))
-                yield 1
-        groups = [OffsetFetchRequestGroup(request.group_id, topics=topics)]
-    for group in groups:
-        slot.asked[group.group_id] = group
-        yield 1
-    for group in slot.asked.values():
-        yield from _add_group(slot, group)
-    slot.ask()
+class OffsetFetchHandler(GroupHandler, api_key=ApiKey.OFFSET_FETCH):
+    request_class = PendingOffsetFetch
+
+    def start(self, pending: PendingOffsetFetch, request: OffsetFetchRequest) -> Steps[None]:
+        pending.require_stable = request.require_stable
+        if pending.header.api_version >= _VERSION_WITH_GROUPS:
+            groups = request.groups
+        else:
+            topics = None
+            if request.topics is not None:
+                topics = []
+                for each in request.topics:
+                    topics.append(OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes))
+                    yield 1
+            groups = [OffsetFetchRequestGroup(request.group_id, topics=topics)]
+        for group in groups:
+            pending.asked[group.group_id] = group
+            yield 1
+        for group in pending.asked.values():
+            yield from _add_group(pending, group)
+        pending.ask()
 
 
-def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
-    slot.results[group.group_id] = result = OffsetFetchResponseGroup(group.group_id)
-    if not authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
-        slot.fail([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+def _add_group(pending: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Steps[None]:
+    pending.results[group.group_id] = result = OffsetFetchResponseGroup(group.group_id)
+    if not authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
+        pending.fail([group], ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return
     if group.topics is None:
-        _ask(slot, group, None)
+        _ask(pending, group, None)
         return
     wanted: dict[tuple[str, bytes], dict[int, None]] = {}
     for topic in group.topics:
@@ -155,7 +159,7 @@ def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Step
     part: list[OffsetFetchRequestTopics] = []
     room = GROUP_CALL_ELEMENTS_MAX
     for (name, topic_id), partitions in wanted.items():
-        known = _name_of(slot, name, topic_id)
+        known = _name_of(pending, name, topic_id)
         indexes_left = list(partitions)
         if isinstance(known, ErrorCode):
             yield from _refuse(result, OffsetFetchRequestTopics(name, topic_id, indexes_left), known)
@@ -167,31 +171,31 @@ def _add_group(slot: PendingOffsetFetch, group: OffsetFetchRequestGroup) -> Step
             yield 1 + len(indexes_now)
             if room > 1 and not indexes_left:
                 break
-            _ask(slot, group, part)
+            _ask(pending, group, part)
             part, room = [], GROUP_CALL_ELEMENTS_MAX
             if not indexes_left:
                 break
-    if part or group.group_id not in slot.added:
-        _ask(slot, group, part)
+    if part or group.group_id not in pending.added:
+        _ask(pending, group, part)
 
 
 def _ask(
-    slot: PendingOffsetFetch, group: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestTopics] | None
+    pending: PendingOffsetFetch, group: OffsetFetchRequestGroup, topics: list[OffsetFetchRequestTopics] | None
 ) -> None:
     elements = 1 + sum(1 + len(topic.partition_indexes) for topic in topics or ())
     query = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, topics)
-    slot.added[group.group_id] = None
-    slot.add(group.group_id, query, elements)
+    pending.added[group.group_id] = None
+    pending.add(group.group_id, query, elements)
 
 
-def _name_of(slot: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:
+def _name_of(pending: PendingOffsetFetch, name: str, topic_id: bytes) -> str | ErrorCode:
     """The topic by name, or why it is not asked for."""
-    if slot.by_id:
-        known = slot.connection.processor.image.topics_by_id.get(topic_id)
+    if pending.by_id:
+        known = pending.handler.image.topics_by_id.get(topic_id)
         if known is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
         name = known.topic
-    if not authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
+    if not authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.TOPIC, name)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name
 

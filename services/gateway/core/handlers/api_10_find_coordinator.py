@@ -12,6 +12,7 @@ Deviations: there are no coordinators of transactions and share groups yet.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.find_coordinator import (
     Coordinator,
@@ -20,8 +21,10 @@ from barnabas.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.slots import Slot
+from services.gateway.core.backends.group_routing import GroupRouting
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.handler import Handler, RequestEnvironment
 
 _VERSION_WITH_BATCHES = 4
 _VERSION_WITH_SHARE = 6
@@ -36,44 +39,49 @@ _DENIED = {
 }
 
 
-def start(slot: Slot, request: FindCoordinatorRequest) -> Steps[None]:
-    if slot.header.api_version >= _VERSION_WITH_BATCHES:
-        response = FindCoordinatorResponse()
-        for key in request.coordinator_keys:
-            response.coordinators.append(_find(slot, key, request.key_type))
-            yield 1
-    else:
-        one = _find(slot, request.key, request.key_type)
-        response = FindCoordinatorResponse(
-            error_code=one.error_code,
-            error_message=one.error_message,
-            node_id=one.node_id,
-            host=one.host,
-            port=one.port,
-        )
-    slot.connection.processor.requests.respond(slot, response)
+class FindCoordinatorHandler(Handler, api_key=ApiKey.FIND_COORDINATOR):
+    def __init__(self, environment: RequestEnvironment, group_routing: GroupRouting) -> None:
+        super().__init__(environment)
+        self.group_routing = group_routing
+
+    def start(self, pending: PendingRequest, request: FindCoordinatorRequest) -> Steps[None]:
+        if pending.header.api_version >= _VERSION_WITH_BATCHES:
+            response = FindCoordinatorResponse()
+            for key in request.coordinator_keys:
+                response.coordinators.append(self._find(pending, key, request.key_type))
+                yield 1
+        else:
+            one = self._find(pending, request.key, request.key_type)
+            response = FindCoordinatorResponse(
+                error_code=one.error_code,
+                error_message=one.error_message,
+                node_id=one.node_id,
+                host=one.host,
+                port=one.port,
+            )
+        self.responder.respond(pending, response)
+
+    def _find(self, pending: PendingRequest, key: str, key_type: int) -> Coordinator:
+        error = _error(pending, key, key_type)
+        if not error:
+            coordinator = self.group_routing.coordinator_of(key)
+            address = coordinator and self.cluster.address_of(coordinator.node_id, pending.connection.context)
+            if address is not None:
+                return Coordinator(key, address.node_id, address.host, address.port)
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Coordinator(key, -1, "", -1, error, error.message)
 
 
-def _find(slot: Slot, key: str, key_type: int) -> Coordinator:
-    error = _error(slot, key, key_type)
-    if not error:
-        processor = slot.connection.processor
-        coordinator = processor.group_routing.coordinator_of(key)
-        address = coordinator and processor.address_of(coordinator.node_id, slot.connection.context)
-        if address is not None:
-            return Coordinator(key, address.node_id, address.host, address.port)
-        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return Coordinator(key, -1, "", -1, error, error.message)
-
-
-def _error(slot: Slot, key: str, key_type: int) -> ErrorCode:
+def _error(pending: PendingRequest, key: str, key_type: int) -> ErrorCode:
     """What is wrong with the question; nothing with one for a group."""
     resource_type = _RESOURCES.get(key_type)
     if resource_type is None:
         return ErrorCode.INVALID_REQUEST
-    if key_type == CoordinatorType.SHARE and (slot.header.api_version < _VERSION_WITH_SHARE or not _is_share_key(key)):
+    if key_type == CoordinatorType.SHARE and (
+        pending.header.api_version < _VERSION_WITH_SHARE or not _is_share_key(key)
+    ):
         return ErrorCode.INVALID_REQUEST
-    if not authorize(slot.connection.context, Operation.DESCRIBE, (resource_type, key)):
+    if not authorize(pending.connection.context, Operation.DESCRIBE, (resource_type, key)):
         return _DENIED[resource_type]
     return ErrorCode.NONE if key_type == CoordinatorType.GROUP else ErrorCode.COORDINATOR_NOT_AVAILABLE
 

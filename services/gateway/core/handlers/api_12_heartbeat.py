@@ -8,23 +8,29 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.group_call import PendingGroupCall, WithBody
+from services.gateway.core.connections.dispatcher import WithBody
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GroupHandler, PendingGroupRequest
 
 
-class PendingHeartbeat(PendingGroupCall):
+class PendingHeartbeat(PendingGroupRequest):
     __slots__ = ()
 
     def refusal(self, error: int) -> HeartbeatResponse:
         return HeartbeatResponse(error_code=error)
 
 
-def start(slot: PendingHeartbeat, asked: WithBody) -> None:
-    request, body = asked
-    assert isinstance(request, HeartbeatRequest)
-    if authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-        slot.call(request.group_id, slot.header.api_version, body)
-    else:
-        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+class HeartbeatHandler(GroupHandler, api_key=ApiKey.HEARTBEAT):
+    request_class = PendingHeartbeat
+    takes_body = True
+
+    def start(self, pending: PendingHeartbeat, asked: WithBody) -> None:
+        request, body = asked
+        assert isinstance(request, HeartbeatRequest)
+        if authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.call(request.group_id, pending.header.api_version, body)
+        else:
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

@@ -10,21 +10,23 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, PendingGroupParts, WithBody
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.connections.dispatcher import WithBody
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 
-class PendingLeaveGroup(PendingGroupParts):
+class PendingLeaveGroup(PendingSplitGroupRequest):
     __slots__ = ("members",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.members: list[MemberResponse] = []
         """Answered so far."""
 
@@ -41,24 +43,28 @@ class PendingLeaveGroup(PendingGroupParts):
         return LeaveGroupResponse(error_code=error)
 
     def respond(self) -> None:
-        self.connection.processor.requests.respond(self, LeaveGroupResponse(members=self.members))
+        self.handler.responder.respond(self, LeaveGroupResponse(members=self.members))
 
 
-def start(slot: PendingLeaveGroup, asked: WithBody) -> Steps[None]:
-    request, body = asked
-    assert isinstance(request, LeaveGroupRequest)
-    if not authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return
-    if not slot.is_long or not request.members:
-        slot.call(request.group_id, slot.header.api_version, body)
-        return
-    named: dict[tuple[str, str | None], MemberIdentity] = {}
-    for member in request.members:
-        named.setdefault((member.member_id, member.group_instance_id), member)
-        yield 1
-    members = list(named.values())
-    for first in range(0, len(members), GROUP_CALL_ELEMENTS_MAX):
-        part = members[first : first + GROUP_CALL_ELEMENTS_MAX]
-        slot.parts.append(LeaveGroupRequest(request.group_id, members=part))
-    slot.call_parts(request.group_id)
+class LeaveGroupHandler(GroupHandler, api_key=ApiKey.LEAVE_GROUP):
+    request_class = PendingLeaveGroup
+    takes_body = True
+
+    def start(self, pending: PendingLeaveGroup, asked: WithBody) -> Steps[None]:
+        request, body = asked
+        assert isinstance(request, LeaveGroupRequest)
+        if not authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return
+        if not pending.is_long or not request.members:
+            pending.call(request.group_id, pending.header.api_version, body)
+            return
+        named: dict[tuple[str, str | None], MemberIdentity] = {}
+        for member in request.members:
+            named.setdefault((member.member_id, member.group_instance_id), member)
+            yield 1
+        members = list(named.values())
+        for first in range(0, len(members), GROUP_CALL_ELEMENTS_MAX):
+            part = members[first : first + GROUP_CALL_ELEMENTS_MAX]
+            pending.parts.append(LeaveGroupRequest(request.group_id, members=part))
+        pending.call_parts(request.group_id)

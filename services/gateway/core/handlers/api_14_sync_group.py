@@ -12,33 +12,38 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.group_call import WithBody
-from services.gateway.core.group_wait import PendingMember
+from services.gateway.core.connections.dispatcher import WithBody
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_member_request import MemberHandler, PendingMemberRequest
 
 _VERSION_WITH_PROTOCOL = 5
 ASSIGNMENTS_MAX: Final = 5_000
 """One for each member of the group."""
 
 
-class PendingSyncGroup(PendingMember):
+class PendingSyncGroup(PendingMemberRequest):
     __slots__ = ()
 
     def refusal(self, error: int) -> SyncGroupResponse:
         return SyncGroupResponse(error_code=error)
 
 
-def start(slot: PendingSyncGroup, asked: WithBody) -> None:
-    request, body = asked
-    assert isinstance(request, SyncGroupRequest)
-    version = slot.header.api_version
-    if version >= _VERSION_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
-        slot.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    elif len(request.assignments) > ASSIGNMENTS_MAX:
-        slot.refuse(ErrorCode.INVALID_REQUEST)
-    elif authorize(slot.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
-        slot.call(request.group_id, version, body)
-    else:
-        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+class SyncGroupHandler(MemberHandler, api_key=ApiKey.SYNC_GROUP):
+    request_class = PendingSyncGroup
+    takes_body = True
+
+    def start(self, pending: PendingSyncGroup, asked: WithBody) -> None:
+        request, body = asked
+        assert isinstance(request, SyncGroupRequest)
+        version = pending.header.api_version
+        if version >= _VERSION_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+            pending.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif len(request.assignments) > ASSIGNMENTS_MAX:
+            pending.refuse(ErrorCode.INVALID_REQUEST)
+        elif authorize(pending.connection.context, Operation.READ, (ResourceType.GROUP, request.group_id)):
+            pending.call(request.group_id, version, body)
+        else:
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)

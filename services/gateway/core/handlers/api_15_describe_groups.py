@@ -10,21 +10,23 @@ answered once: each answer may be large, and a small request must not become a r
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_calls import PendingGroupCalls
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GroupHandler
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 
-class PendingDescribeGroups(PendingGroupCalls[str]):
+class PendingDescribeGroups(PendingGroupsRequest[str]):
     __slots__ = ("results",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.results: dict[str, DescribedGroup] = {}
         """By group, in the order of the request."""
 
@@ -43,16 +45,19 @@ class PendingDescribeGroups(PendingGroupCalls[str]):
 
     def complete(self) -> None:
         response = DescribeGroupsResponse(groups=list(self.results.values()))
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingDescribeGroups, request: DescribeGroupsRequest) -> Steps[None]:
-    for group_id in dict.fromkeys(request.groups):
-        slot.results[group_id] = _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        if authorize(slot.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group_id)):
-            slot.add(group_id, group_id, 10)
-        yield 1
-    slot.ask()
+class DescribeGroupsHandler(GroupHandler, api_key=ApiKey.DESCRIBE_GROUPS):
+    request_class = PendingDescribeGroups
+
+    def start(self, pending: PendingDescribeGroups, request: DescribeGroupsRequest) -> Steps[None]:
+        for group_id in dict.fromkeys(request.groups):
+            pending.results[group_id] = _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            if authorize(pending.connection.context, Operation.DESCRIBE, (ResourceType.GROUP, group_id)):
+                pending.add(group_id, group_id, 10)
+            yield 1
+        pending.ask()
 
 
 def _refused(group_id: str, error: int) -> DescribedGroup:

@@ -13,21 +13,23 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_calls import PendingGroupCalls
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GroupHandler
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 
-class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
+class PendingListGroups(PendingGroupsRequest[ListGroupsRequest]):
     __slots__ = ("error_code", "groups")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.error_code: int = ErrorCode.NONE
         self.groups: list[ListedGroup] = []
 
@@ -46,7 +48,7 @@ class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
         self.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE if error == ErrorCode.NOT_COORDINATOR else error
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         response = ListGroupsResponse(error_code=self.error_code)
@@ -57,15 +59,18 @@ class PendingListGroups(PendingGroupCalls[ListGroupsRequest]):
                 if is_all or authorize(context, Operation.DESCRIBE, (ResourceType.GROUP, group.group_id)):
                     response.groups.append(group)
                 yield 1
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingListGroups, request: ListGroupsRequest) -> None:
-    # Of all that is named, some states and types are known.
-    request.states_filter = list(dict.fromkeys(request.states_filter))[:SHORT_ELEMENTS_MAX]
-    request.types_filter = list(dict.fromkeys(request.types_filter))[:SHORT_ELEMENTS_MAX]
-    asked_node = slot.connection.context.node_id
-    brokers = slot.connection.processor.image.brokers
-    for node_id in list(brokers) if asked_node == ANY_NODE else [asked_node]:
-        slot.add_at(node_id, 0, request)
-    slot.ask()
+class ListGroupsHandler(GroupHandler, api_key=ApiKey.LIST_GROUPS):
+    request_class = PendingListGroups
+
+    def start(self, pending: PendingListGroups, request: ListGroupsRequest) -> None:
+        # Of all that is named, some states and types are known.
+        request.states_filter = list(dict.fromkeys(request.states_filter))[:SHORT_ELEMENTS_MAX]
+        request.types_filter = list(dict.fromkeys(request.types_filter))[:SHORT_ELEMENTS_MAX]
+        asked_node = pending.connection.context.node_id
+        brokers = self.image.brokers
+        for node_id in list(brokers) if asked_node == ANY_NODE else [asked_node]:
+            pending.add_at(node_id, 0, request)
+        pending.ask()

@@ -17,31 +17,24 @@ import re
 from barnabas.wire.api_keys import SERVED_KEYS, ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from services.gateway.core.config import GatewayConfig
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.config import GatewayConfig
+from services.gateway.core.requests.handler import Handler
 
 _VERSION_WITH_SOFTWARE_NAME = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 
-def start(slot: Slot, request: ApiVersionsRequest) -> None:
-    """Everybody may ask: the answer is needed before a client can name itself."""
-    config = slot.connection.processor.config
-    response = ApiVersionsResponse(api_keys=[_range(api_key, config) for api_key in SERVED_KEYS])
-    if slot.header.api_version >= _VERSION_WITH_SOFTWARE_NAME and not (
-        _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
-    ):
-        response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    slot.connection.processor.requests.respond(slot, response)
-
-
-def unsupported_version() -> ApiVersionsResponse:
-    """The answer, to be sent in v0, to a version that is not served."""
-    api_key = ApiKey.API_VERSIONS
-    return ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[ApiVersion(api_key, api_key.advertised_min, api_key.version_max)],
-    )
+class ApiVersionsHandler(Handler, api_key=ApiKey.API_VERSIONS):
+    def start(self, pending: PendingRequest, request: ApiVersionsRequest) -> None:
+        """Everybody may ask: the answer is needed before a client can name itself."""
+        config = self.config
+        response = ApiVersionsResponse(api_keys=[_range(api_key, config) for api_key in SERVED_KEYS])
+        if pending.header.api_version >= _VERSION_WITH_SOFTWARE_NAME and not (
+            _SOFTWARE.match(request.client_software_name) and _SOFTWARE.match(request.client_software_version)
+        ):
+            response = ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        self.responder.respond(pending, response)
 
 
 def _range(api_key: ApiKey, config: GatewayConfig) -> ApiVersion:

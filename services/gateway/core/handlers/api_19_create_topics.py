@@ -28,6 +28,7 @@ from barnabas.cluster.messages import (
     NewTopic,
 )
 from barnabas.cluster.messages import CreateTopicsRequest as ControllerCreateTopics
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import create_topics as wire
@@ -38,18 +39,20 @@ from barnabas.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import CLUSTER, Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import CLUSTER, Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import client_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.requests.controller_request import ControllerHandler, PendingControllerRequest
 
 
-class PendingCreateTopics(PendingControllerCalls[NewTopic]):
+class PendingCreateTopics(PendingControllerRequest[NewTopic]):
     __slots__ = ("results", "validate_only")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.results: dict[str, CreatableTopicResult] = {}
         self.validate_only = False
 
@@ -59,7 +62,7 @@ class PendingCreateTopics(PendingControllerCalls[NewTopic]):
     def fill(self, queries: Sequence[NewTopic], answer: ControllerAnswer) -> int:
         assert isinstance(answer, CreateTopicsResponse)
         for result in answer.results:
-            self.results[result.topic] = _result(result, self.connection.processor.image)
+            self.results[result.topic] = _result(result, self.handler.image)
         return answer.revision
 
     def refuse(self, topic: str, error: ErrorCode, message: str = "") -> None:
@@ -69,37 +72,40 @@ class PendingCreateTopics(PendingControllerCalls[NewTopic]):
 
     def complete(self) -> None:
         response = wire.CreateTopicsResponse(topics=list(self.results.values()))
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingCreateTopics, request: CreateTopicsRequest) -> Steps[None]:
-    slot.validate_only = request.validate_only
-    wanted: dict[str, CreatableTopic | None] = {}
-    partitions = 0
-    for topic in request.topics:
-        # None: it is named twice.
-        wanted[topic.name] = topic if topic.name not in wanted else None
-        partitions += max(1, topic.num_partitions, len(topic.assignments))
-        yield 1
-    is_excessive = partitions > PARTITIONS_PER_REQUEST_MAX
-    for name, topic_or_none in wanted.items():
-        error, message = _refusal(slot, name, topic_or_none)
-        if not error and is_excessive:
-            error, message = ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS
-        if error or topic_or_none is None:
-            slot.refuse(name, error, message)
-        else:
-            slot.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
-            new = _new_topic(topic_or_none)
-            cost = 1 + (max(1, new.partitions) + len(new.configs)) // 10 + len(new.assignments)
-            slot.add(new, cost)
-            yield cost
-        yield 1
-    slot.ask(request.timeout_ms)
+class CreateTopicsHandler(ControllerHandler, api_key=ApiKey.CREATE_TOPICS):
+    request_class = PendingCreateTopics
+
+    def start(self, pending: PendingCreateTopics, request: CreateTopicsRequest) -> Steps[None]:
+        pending.validate_only = request.validate_only
+        wanted: dict[str, CreatableTopic | None] = {}
+        partitions = 0
+        for topic in request.topics:
+            # None: it is named twice.
+            wanted[topic.name] = topic if topic.name not in wanted else None
+            partitions += max(1, topic.num_partitions, len(topic.assignments))
+            yield 1
+        is_excessive = partitions > PARTITIONS_PER_REQUEST_MAX
+        for name, topic_or_none in wanted.items():
+            error, message = _refusal(pending, name, topic_or_none)
+            if not error and is_excessive:
+                error, message = ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS
+            if error or topic_or_none is None:
+                pending.refuse(name, error, message)
+            else:
+                pending.refuse(name, ErrorCode.REQUEST_TIMED_OUT)
+                new = _new_topic(topic_or_none)
+                cost = 1 + (max(1, new.partitions) + len(new.configs)) // 10 + len(new.assignments)
+                pending.add(new, cost)
+                yield cost
+            yield 1
+        pending.ask(request.timeout_ms)
 
 
-def _refusal(slot: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:
-    context = slot.connection.context
+def _refusal(pending: PendingCreateTopics, name: str, topic: CreatableTopic | None) -> tuple[ErrorCode, str]:
+    context = pending.connection.context
     if not (
         authorize(context, Operation.CREATE, CLUSTER)
         or authorize(context, Operation.CREATE, (ResourceType.TOPIC, name))
@@ -133,7 +139,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
 
 def _result(result: CreateTopicResult, image: ClusterImage) -> CreatableTopicResult:
     if result.error_code:
-        message = told_message(result.error_code, result.error_message)
+        message = client_message(result.error_code, result.error_message)
         return CreatableTopicResult(result.topic, error_code=result.error_code, error_message=message, configs=None)
     broker = BrokerValues(dynamic_default=image.broker_configs.get(ALL_BROKERS, {}))
     return CreatableTopicResult(

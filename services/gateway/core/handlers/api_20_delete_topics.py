@@ -16,16 +16,21 @@ from typing import TypeAlias
 
 from barnabas.cluster.messages import DeleteTopicsRequest as ControllerDeleteTopics
 from barnabas.cluster.messages import DeleteTopicsResponse, TopicReference
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import delete_topics as wire
 from barnabas.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import client_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerRequest,
+)
 
 _VERSION_WITH_STATES = 6
 
@@ -33,11 +38,13 @@ _VERSION_WITH_STATES = 6
 _Asked: TypeAlias = tuple[TopicReference, DeletableTopicResult]
 
 
-class PendingDeleteTopics(PendingControllerCalls[_Asked]):
+class PendingDeleteTopics(PendingControllerRequest[_Asked]):
     __slots__ = ("results",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.results: list[DeletableTopicResult] = []
 
     def request_of(self, queries: Sequence[_Asked], timeout_ms: int) -> ControllerDeleteTopics:
@@ -53,50 +60,53 @@ class PendingDeleteTopics(PendingControllerCalls[_Asked]):
         return answer.revision
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, wire.DeleteTopicsResponse(responses=self.results))
+        self.handler.responder.respond(self, wire.DeleteTopicsResponse(responses=self.results))
 
 
-def start(slot: PendingDeleteTopics, request: DeleteTopicsRequest) -> Steps[None]:
-    states = request.topics
-    if slot.header.api_version < _VERSION_WITH_STATES:
-        states = [DeleteTopicState(name) for name in request.topic_names]
-    named: dict[tuple[str | None, bytes], int] = {}
-    for state in states:
-        key = (state.name, state.topic_id)
-        named[key] = named.get(key, 0) + 1
-        yield 1
-    unknown_left = UNKNOWN_NAMES_MAX
-    for state in states:
-        error = _error(slot, state, named[state.name, state.topic_id])
-        result = DeletableTopicResult(state.name, state.topic_id, error, error.message if error else None)
-        slot.results.append(result)
-        if not error:
-            is_known = _is_known(slot, state)
-            if is_known or unknown_left:
-                _set(result, ErrorCode.REQUEST_TIMED_OUT)
-                slot.add((TopicReference(state.name or "", state.topic_id), result))
-                unknown_left -= not is_known
-            else:
-                _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name else ErrorCode.UNKNOWN_TOPIC_ID)
-        yield 1
-    slot.ask(request.timeout_ms)
+class DeleteTopicsHandler(ControllerHandler, api_key=ApiKey.DELETE_TOPICS):
+    request_class = PendingDeleteTopics
+
+    def start(self, pending: PendingDeleteTopics, request: DeleteTopicsRequest) -> Steps[None]:
+        states = request.topics
+        if pending.header.api_version < _VERSION_WITH_STATES:
+            states = [DeleteTopicState(name) for name in request.topic_names]
+        named: dict[tuple[str | None, bytes], int] = {}
+        for state in states:
+            key = (state.name, state.topic_id)
+            named[key] = named.get(key, 0) + 1
+            yield 1
+        unknown_left = UNKNOWN_NAMES_MAX
+        for state in states:
+            error = _error(pending, state, named[state.name, state.topic_id])
+            result = DeletableTopicResult(state.name, state.topic_id, error, error.message if error else None)
+            pending.results.append(result)
+            if not error:
+                is_known = _is_known(pending, state)
+                if is_known or unknown_left:
+                    _set(result, ErrorCode.REQUEST_TIMED_OUT)
+                    pending.add((TopicReference(state.name or "", state.topic_id), result))
+                    unknown_left -= not is_known
+                else:
+                    _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name else ErrorCode.UNKNOWN_TOPIC_ID)
+            yield 1
+        pending.ask(request.timeout_ms)
 
 
-def _error(slot: PendingDeleteTopics, state: DeleteTopicState, times_named: int) -> ErrorCode:
+def _error(pending: PendingDeleteTopics, state: DeleteTopicState, times_named: int) -> ErrorCode:
     has_name, has_id = state.name is not None, state.topic_id != ZERO_UUID
     if times_named > 1 or has_name == has_id:
         return ErrorCode.INVALID_REQUEST
-    topic = None if has_name else slot.connection.processor.image.topics_by_id.get(state.topic_id)
+    topic = None if has_name else pending.handler.image.topics_by_id.get(state.topic_id)
     name = state.name if topic is None else topic.topic
-    if not authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, name or "")):
+    if not authorize(pending.connection.context, Operation.DELETE, (ResourceType.TOPIC, name or "")):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 
-def _is_known(slot: PendingDeleteTopics, state: DeleteTopicState) -> bool:
-    image = slot.connection.processor.image
+def _is_known(pending: PendingDeleteTopics, state: DeleteTopicState) -> bool:
+    image = pending.handler.image
     return state.topic_id in image.topics_by_id if state.name is None else state.name in image.topics_by_name
 
 
 def _set(result: DeletableTopicResult, error_code: int, message: str = "") -> None:
-    result.error_code, result.error_message = error_code, told_message(error_code, message)
+    result.error_code, result.error_message = error_code, client_message(error_code, message)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.delete_records import (
@@ -24,21 +25,21 @@ from barnabas.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
-from services.gateway.core.topic_names import INTERNAL_TOPICS
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 _NO_LOW_WATERMARK = -1
 
 
-class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteRecordsPartitionResult]):
+class PendingDeleteRecords(PendingAdminRequest[contract.DeleteRecordsPartition, DeleteRecordsPartitionResult]):
     __slots__ = ("response", "timeout_ms")
 
     LOST = ErrorCode.REQUEST_TIMED_OUT
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: DeleteRecordsResponse = DeleteRecordsResponse()
         self.timeout_ms = 0
 
@@ -56,27 +57,32 @@ class PendingDeleteRecords(PendingCalls[contract.DeleteRecordsPartition, DeleteR
             question.result.low_watermark = told.low_watermark
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
-    config = slot.connection.processor.config
-    slot.timeout_ms = max(0, request.timeout_ms)
-    by_topic: dict[str, dict[int, int]] = {}
-    yield from _sort_offsets(request.topics, by_topic)
-    for topic, offsets in by_topic.items():
-        results: list[DeleteRecordsPartitionResult] = []
-        slot.response.topics.append(DeleteRecordsTopicResult(topic, results))
-        is_allowed = authorize(slot.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
-        for partition, offset in offsets.items():
-            result = DeleteRecordsPartitionResult(partition, _NO_LOW_WATERMARK, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            results.append(result)
-            if is_allowed:
-                _add(slot, topic, partition, offset, result)
+class DeleteRecordsHandler(AdminHandler, api_key=ApiKey.DELETE_RECORDS):
+    request_class = PendingDeleteRecords
+
+    def start(self, pending: PendingDeleteRecords, request: DeleteRecordsRequest) -> Steps[None]:
+        config = self.config
+        pending.timeout_ms = max(0, request.timeout_ms)
+        by_topic: dict[str, dict[int, int]] = {}
+        yield from _sort_offsets(request.topics, by_topic)
+        for topic, offsets in by_topic.items():
+            results: list[DeleteRecordsPartitionResult] = []
+            pending.response.topics.append(DeleteRecordsTopicResult(topic, results))
+            is_allowed = authorize(pending.connection.context, Operation.DELETE, (ResourceType.TOPIC, topic))
+            for partition, offset in offsets.items():
+                result = DeleteRecordsPartitionResult(
+                    partition, _NO_LOW_WATERMARK, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                results.append(result)
+                if is_allowed:
+                    _add(pending, topic, partition, offset, result)
+                yield 1
             yield 1
-        yield 1
-    # What the logstore may take, and time for the way there and back.
-    slot.ask(slot.timeout_ms + config.append_wait_ms_min)
+        # What the logstore may take, and time for the way there and back.
+        pending.ask(pending.timeout_ms + config.append_wait_ms_min)
 
 
 def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int, int]]) -> Steps[None]:
@@ -89,15 +95,15 @@ def _sort_offsets(topics: list[DeleteRecordsTopic], by_topic: dict[str, dict[int
 
 
 def _add(
-    slot: PendingDeleteRecords, topic: str, partition: int, offset: int, result: DeleteRecordsPartitionResult
+    pending: PendingDeleteRecords, topic: str, partition: int, offset: int, result: DeleteRecordsPartitionResult
 ) -> None:
     """Ask the leader, or note the error that needs no question."""
-    known = leader_of(slot.connection.processor.image, topic, partition)
+    known = leader_of(pending.handler.image, topic, partition)
     if known is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif topic in INTERNAL_TOPICS:
         result.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
     else:
         topic_id, leader = known
-        result.error_code = slot.LOST
-        slot.add(leader, contract.DeleteRecordsPartition(topic_id, partition, offset), result)
+        result.error_code = pending.LOST
+        pending.add(leader, contract.DeleteRecordsPartition(topic_id, partition, offset), result)

@@ -19,6 +19,7 @@ from barnabas.cluster.administration import (
     EndOffsetsRequest,
     EndOffsetsResponse,
 )
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.offset_for_leader_epoch import (
@@ -28,16 +29,16 @@ from barnabas.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
-class PendingOffsetForLeaderEpoch(PendingCalls[EndOffsetQuery, EpochEndOffset]):
+class PendingOffsetForLeaderEpoch(PendingAdminRequest[EndOffsetQuery, EpochEndOffset]):
     __slots__ = ("response",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: OffsetForLeaderEpochResponse = OffsetForLeaderEpochResponse()
 
     def request_of(self, queries: list[EndOffsetQuery]) -> EndOffsetsRequest:
@@ -51,28 +52,30 @@ class PendingOffsetForLeaderEpoch(PendingCalls[EndOffsetQuery, EpochEndOffset]):
             result.leader_epoch, result.end_offset = told.leader_epoch, told.end_offset
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> Steps[None]:
-    processor = slot.connection.processor
-    for topic in request.topics:
-        results: list[EpochEndOffset] = []
-        slot.response.topics.append(OffsetForLeaderTopicResult(topic.topic, results))
-        resource = (ResourceType.TOPIC, topic.topic)
-        is_allowed = request.replica_id < 0 and authorize(slot.connection.context, Operation.DESCRIBE, resource)
-        for asked in topic.partitions:
-            result = EpochEndOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER, asked.partition)
-            results.append(result)
-            known = leader_of(processor.image, topic.topic, asked.partition)
-            if not is_allowed:
-                result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif known is None:
-                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                topic_id, leader = known
-                query = EndOffsetQuery(topic_id, asked.partition, asked.current_leader_epoch, asked.leader_epoch)
-                slot.add(leader, query, result)
+class OffsetForLeaderEpochHandler(AdminHandler, api_key=ApiKey.OFFSET_FOR_LEADER_EPOCH):
+    request_class = PendingOffsetForLeaderEpoch
+
+    def start(self, pending: PendingOffsetForLeaderEpoch, request: OffsetForLeaderEpochRequest) -> Steps[None]:
+        for topic in request.topics:
+            results: list[EpochEndOffset] = []
+            pending.response.topics.append(OffsetForLeaderTopicResult(topic.topic, results))
+            resource = (ResourceType.TOPIC, topic.topic)
+            is_allowed = request.replica_id < 0 and authorize(pending.connection.context, Operation.DESCRIBE, resource)
+            for asked in topic.partitions:
+                result = EpochEndOffset(ErrorCode.NOT_LEADER_OR_FOLLOWER, asked.partition)
+                results.append(result)
+                known = leader_of(self.image, topic.topic, asked.partition)
+                if not is_allowed:
+                    result.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                elif known is None:
+                    result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                else:
+                    topic_id, leader = known
+                    query = EndOffsetQuery(topic_id, asked.partition, asked.current_leader_epoch, asked.leader_epoch)
+                    pending.add(leader, query, result)
+                yield 1
             yield 1
-        yield 1
-    slot.ask(processor.config.read_wait_ms_max)
+        pending.ask(self.config.read_wait_ms_max)

@@ -7,15 +7,18 @@ Deviations: none known; there are no ACLs to tell.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: DescribeAclsRequest) -> None:
-    error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"
-    if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
-        error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
-    response = DescribeAclsResponse(error_code=error, error_message=message)
-    slot.connection.processor.requests.respond(slot, response)
+class DescribeAclsHandler(Handler, api_key=ApiKey.DESCRIBE_ACLS):
+    def start(self, pending: PendingRequest, request: DescribeAclsRequest) -> None:
+        error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker"
+        if not authorize(pending.connection.context, Operation.DESCRIBE, CLUSTER):
+            error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+        response = DescribeAclsResponse(error_code=error, error_message=message)
+        self.responder.respond(pending, response)

@@ -7,15 +7,18 @@ Deviations: none known; there are no ACLs.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: CreateAclsRequest) -> None:
-    error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
-    if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
-        error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
-    response = CreateAclsResponse(results=[AclCreationResult(error, message)] * len(request.creations))
-    slot.connection.processor.requests.respond(slot, response)
+class CreateAclsHandler(Handler, api_key=ApiKey.CREATE_ACLS):
+    def start(self, pending: PendingRequest, request: CreateAclsRequest) -> None:
+        error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
+        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
+            error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+        response = CreateAclsResponse(results=[AclCreationResult(error, message)] * len(request.creations))
+        self.responder.respond(pending, response)

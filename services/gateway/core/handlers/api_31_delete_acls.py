@@ -7,15 +7,18 @@ Deviations: none known; there are no ACLs.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: DeleteAclsRequest) -> None:
-    error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
-    if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
-        error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
-    response = DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(error, message)] * len(request.filters))
-    slot.connection.processor.requests.respond(slot, response)
+class DeleteAclsHandler(Handler, api_key=ApiKey.DELETE_ACLS):
+    def start(self, pending: PendingRequest, request: DeleteAclsRequest) -> None:
+        error, message = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
+        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
+            error, message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+        response = DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(error, message)] * len(request.filters))
+        self.responder.respond(pending, response)

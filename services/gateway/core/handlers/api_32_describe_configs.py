@@ -22,6 +22,7 @@ from barnabas.cluster.broker_config_keys import BROKER_KEYS
 from barnabas.cluster.config_description import BrokerValues, Wanted, describe_broker, describe_broker_defaults
 from barnabas.cluster.keys import Role
 from barnabas.cluster.messages import ALL_BROKERS
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import describe_configs as wire
@@ -33,13 +34,13 @@ from barnabas.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import Operation, authorize
-from services.gateway.core.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
-from services.gateway.core.connection import Connection
-from services.gateway.core.effects import LogstoreCall
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
-from services.gateway.core.topic_names import is_legal_topic_name
+from services.gateway.core.connections.connection import Connection, PendingRequest
+from services.gateway.core.model.authorization import Operation, authorize
+from services.gateway.core.model.config_resources import BROKER, NOT_SERVED, TOPIC, acl_resource, authorization_error
+from services.gateway.core.model.error_messages import client_message
+from services.gateway.core.model.outputs import LogstoreCall
+from services.gateway.core.model.topic_names import is_legal_topic_name
+from services.gateway.core.requests.admin_request import AdminHandler
 
 _LOGSTORE_WAIT_MS = 5_000
 """For one logstore, before the next one is asked."""
@@ -65,11 +66,13 @@ class _Question:
         self.results.append(result)
 
 
-class PendingDescribeConfigs(Slot):
+class PendingDescribeConfigs(PendingRequest):
     __slots__ = ("_brokers", "_calls", "_questions", "_request", "_response")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    handler: AdminHandler
+
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self._request = DescribeConfigsRequest()
         self._response = wire.DescribeConfigsResponse()
         self._calls: dict[int, tuple[LogstoreCall, _Question]] = {}
@@ -82,10 +85,10 @@ class PendingDescribeConfigs(Slot):
     def ask(
         self, request: DescribeConfigsRequest, response: wire.DescribeConfigsResponse, questions: list[_Question]
     ) -> None:
-        processor = self.connection.processor
+        handler = self.handler
         self._request, self._response = request, response
         self._questions.extend(questions)
-        processor.deadlines.add(self, processor.now_ms + processor.config.read_wait_ms_max)
+        handler.deadlines.add(self, handler.clock.now_ms + handler.config.read_wait_ms_max)
         self._ask_next()
 
     def _ask_next(self) -> None:
@@ -102,7 +105,7 @@ class PendingDescribeConfigs(Slot):
         )
         while question.others:
             node_id = question.others.pop(0)
-            call = self.connection.processor.administration.call(self, node_id, request, _LOGSTORE_WAIT_MS)
+            call = self.handler.logstore_admin.call(self, node_id, request, _LOGSTORE_WAIT_MS)
             if call is not None:
                 self._calls[call.call_id] = (call, question)
                 return
@@ -125,18 +128,18 @@ class PendingDescribeConfigs(Slot):
 
     def _own(self, result: DescribeConfigsResult) -> list[DescribedConfig]:
         """The keys that gateways read first, or alone."""
-        processor = self.connection.processor
+        handler = self.handler
         settings = {
             name: setting
-            for name, setting in processor.config.settings.items()
+            for name, setting in handler.config.settings.items()
             if name in BROKER_KEYS
             and (BROKER_KEYS[name].services[0] is Role.GATEWAY or Role.LOGSTORE not in BROKER_KEYS[name].services)
         }
-        values = BrokerValues({}, processor.image.broker_configs.get(ALL_BROKERS, {}), settings)
+        values = BrokerValues({}, handler.image.broker_configs.get(ALL_BROKERS, {}), settings)
         return describe_broker(values, _wanted(self._request, self._brokers[result.resource_name]))
 
     def _complete(self) -> None:
-        self.connection.processor.requests.respond(self, self._response)
+        self.handler.responder.respond(self, self._response)
 
     def expire(self, now_ms: int) -> None:
         self.cancel()
@@ -144,7 +147,7 @@ class PendingDescribeConfigs(Slot):
 
     def cancel(self) -> None:
         for call, _ in self._calls.values():
-            self.connection.processor.administration.forget(call)
+            self.handler.logstore_admin.forget_call(call)
         self._calls.clear()
         self._questions.clear()
 
@@ -152,51 +155,56 @@ class PendingDescribeConfigs(Slot):
         self._brokers[asked.resource_name] = asked
 
 
-def start(slot: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
-    image = slot.connection.processor.image
-    response = wire.DescribeConfigsResponse()
-    # Connections begin with different logstores, so that not all ask the first.
-    live = sorted(image.brokers)
-    first = slot.connection.context.connection_id % len(live) if live else 0
-    order = live[first:] + live[:first]
-    questions: list[_Question] = []
-    topics: _Question | None = None
-    named: set[tuple[int, str]] = set()
-    for asked in request.resources:
-        result = DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
-        response.results.append(result)
-        error, message = _refusal(slot, asked)
-        if (asked.resource_type, asked.resource_name) in named:
-            error, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
-        named.add((asked.resource_type, asked.resource_name))
-        if error:
-            _set_error(result, error, message)
-        elif asked.resource_type == BROKER and not asked.resource_name:
-            given = image.broker_configs.get(ALL_BROKERS, {})
-            result.configs = [_wire_config(each) for each in describe_broker_defaults(given, _wanted(request, asked))]
-        else:
-            _set_error(result, ErrorCode.REQUEST_TIMED_OUT, "")
-            if asked.resource_type == BROKER:
-                slot.add_broker(asked)
-                question = _Question([int(asked.resource_name)])
-                questions.append(question)
+class DescribeConfigsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_CONFIGS):
+    request_class = PendingDescribeConfigs
+
+    def start(self, pending: PendingDescribeConfigs, request: DescribeConfigsRequest) -> Steps[None]:
+        image = self.image
+        response = wire.DescribeConfigsResponse()
+        # Connections begin with different logstores, so that not all ask the first.
+        live = sorted(image.brokers)
+        first = pending.connection.context.connection_id % len(live) if live else 0
+        order = live[first:] + live[:first]
+        questions: list[_Question] = []
+        topics: _Question | None = None
+        named: set[tuple[int, str]] = set()
+        for asked in request.resources:
+            result = DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
+            response.results.append(result)
+            error, message = _refusal(pending, asked)
+            if (asked.resource_type, asked.resource_name) in named:
+                error, message = ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."
+            named.add((asked.resource_type, asked.resource_name))
+            if error:
+                _set_error(result, error, message)
+            elif asked.resource_type == BROKER and not asked.resource_name:
+                given = image.broker_configs.get(ALL_BROKERS, {})
+                result.configs = [
+                    _wire_config(each) for each in describe_broker_defaults(given, _wanted(request, asked))
+                ]
             else:
-                if topics is None or len(topics.resources) == _TOPICS_PER_CALL:
-                    topics = _Question(list(order))
-                    questions.append(topics)
-                question = topics
-            question.add(asked, result)
-        yield 1
-    slot.ask(request, response, questions)
+                _set_error(result, ErrorCode.REQUEST_TIMED_OUT, "")
+                if asked.resource_type == BROKER:
+                    pending.add_broker(asked)
+                    question = _Question([int(asked.resource_name)])
+                    questions.append(question)
+                else:
+                    if topics is None or len(topics.resources) == _TOPICS_PER_CALL:
+                        topics = _Question(list(order))
+                        questions.append(topics)
+                    question = topics
+                question.add(asked, result)
+            yield 1
+        pending.ask(request, response, questions)
 
 
-def _refusal(slot: PendingDescribeConfigs, asked: DescribeConfigsResource) -> tuple[ErrorCode, str]:
+def _refusal(pending: PendingDescribeConfigs, asked: DescribeConfigsResource) -> tuple[ErrorCode, str]:
     resource = acl_resource(asked.resource_type, asked.resource_name)
     if resource is None:
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}"
-    if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, resource):
+    if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, resource):
         return authorization_error(asked.resource_type), ""
-    image = slot.connection.processor.image
+    image = pending.handler.image
     name = asked.resource_name
     if asked.resource_type in NOT_SERVED:
         return ErrorCode.INVALID_REQUEST, NOT_SERVED[asked.resource_type]
@@ -220,7 +228,7 @@ def _wanted(request: DescribeConfigsRequest, asked: DescribeConfigsResource) -> 
 
 def _set_error(result: DescribeConfigsResult, error_code: int, message: str) -> None:
     result.error_code = error_code
-    result.error_message = told_message(error_code, message)
+    result.error_message = client_message(error_code, message)
 
 
 def _wire_config(config: DescribedConfig) -> DescribeConfigsResourceResult:

@@ -11,39 +11,46 @@ client metrics and groups are INVALID_REQUEST, and so is all that a broker can't
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import alter_configs as wire
 from barnabas.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.config_alterations import (
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.requests.config_alterations import (
     CONFIGS_LOOKED_AT,
     SET,
     AskedChange,
     AskedResource,
     PendingAlterConfigs,
 )
-from services.gateway.core.connection import Connection
+from services.gateway.core.requests.controller_request import ControllerHandler
 
 
 class PendingFullAlterConfigs(PendingAlterConfigs):
     __slots__ = ("response",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: wire.AlterConfigsResponse = wire.AlterConfigsResponse()
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[None]:
-    asked = []
-    for resource in request.resources:
-        outcome = AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        slot.response.responses.append(outcome)
-        changes = [AskedChange(config.name, SET, config.value) for config in resource.configs[:CONFIGS_LOOKED_AT]]
-        asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
-        yield 1 + len(changes)
-    yield from slot.put(asked, replace=True, validate_only=request.validate_only)
+class AlterConfigsHandler(ControllerHandler, api_key=ApiKey.ALTER_CONFIGS):
+    request_class = PendingFullAlterConfigs
+
+    def start(self, pending: PendingFullAlterConfigs, request: AlterConfigsRequest) -> Steps[None]:
+        asked = []
+        for resource in request.resources:
+            outcome = AlterConfigsResourceResponse(
+                resource_type=resource.resource_type, resource_name=resource.resource_name
+            )
+            pending.response.responses.append(outcome)
+            changes = [AskedChange(config.name, SET, config.value) for config in resource.configs[:CONFIGS_LOOKED_AT]]
+            asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
+            yield 1 + len(changes)
+        yield from pending.put(asked, replace=True, validate_only=request.validate_only)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse, ReplicaMove
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.alter_replica_log_dirs import (
@@ -25,20 +26,20 @@ from barnabas.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.log_dir_paths import parse_path_in_cluster
-from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
+from services.gateway.core.model.log_dir_paths import parse_path_in_cluster
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
-class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPartitionResult]):
+class PendingAlterReplicaLogDirs(PendingAdminRequest[ReplicaMove, AlterReplicaLogDirPartitionResult]):
     __slots__ = ("response",)
 
     UNREACHED = ErrorCode.BROKER_NOT_AVAILABLE
     LOST = ErrorCode.REQUEST_TIMED_OUT
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: AlterReplicaLogDirsResponse = AlterReplicaLogDirsResponse()
 
     def request_of(self, queries: list[ReplicaMove]) -> contract.AlterReplicaLogDirsRequest:
@@ -54,25 +55,28 @@ class PendingAlterReplicaLogDirs(PendingCalls[ReplicaMove, AlterReplicaLogDirPar
             question.result.error_code = error_code
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
-    processor, context = slot.connection.processor, slot.connection.context
-    is_allowed = authorize(context, Operation.ALTER, CLUSTER)
-    by_topic: dict[str, dict[int, str]] = {}
-    yield from _sort_paths(request, by_topic)
-    for topic, paths in by_topic.items():
-        results: list[AlterReplicaLogDirPartitionResult] = []
-        slot.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
-        for partition, path in paths.items():
-            result = AlterReplicaLogDirPartitionResult(partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            results.append(result)
-            if is_allowed:
-                _add(slot, topic, partition, path, result)
+class AlterReplicaLogDirsHandler(AdminHandler, api_key=ApiKey.ALTER_REPLICA_LOG_DIRS):
+    request_class = PendingAlterReplicaLogDirs
+
+    def start(self, pending: PendingAlterReplicaLogDirs, request: AlterReplicaLogDirsRequest) -> Steps[None]:
+        context = pending.connection.context
+        is_allowed = authorize(context, Operation.ALTER, CLUSTER)
+        by_topic: dict[str, dict[int, str]] = {}
+        yield from _sort_paths(request, by_topic)
+        for topic, paths in by_topic.items():
+            results: list[AlterReplicaLogDirPartitionResult] = []
+            pending.response.results.append(AlterReplicaLogDirTopicResult(topic, results))
+            for partition, path in paths.items():
+                result = AlterReplicaLogDirPartitionResult(partition, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                results.append(result)
+                if is_allowed:
+                    _add(pending, topic, partition, path, result)
+                yield 1
             yield 1
-        yield 1
-    slot.ask(processor.config.read_wait_ms_max)
+        pending.ask(self.config.read_wait_ms_max)
 
 
 def _sort_paths(request: AlterReplicaLogDirsRequest, by_topic: dict[str, dict[int, str]]) -> Steps[None]:
@@ -87,16 +91,20 @@ def _sort_paths(request: AlterReplicaLogDirsRequest, by_topic: dict[str, dict[in
 
 
 def _add(
-    slot: PendingAlterReplicaLogDirs, topic: str, partition: int, path: str, result: AlterReplicaLogDirPartitionResult
+    pending: PendingAlterReplicaLogDirs,
+    topic: str,
+    partition: int,
+    path: str,
+    result: AlterReplicaLogDirPartitionResult,
 ) -> None:
     """Ask the broker that is meant, or note the error that needs no question."""
-    node_id = slot.connection.context.node_id
+    node_id = pending.connection.context.node_id
     place = parse_path_in_cluster(path) if node_id == ANY_NODE else (node_id, path)
-    if leader_of(slot.connection.processor.image, topic, partition) is None:
+    if leader_of(pending.handler.image, topic, partition) is None:
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif place is None:
         result.error_code = ErrorCode.LOG_DIR_NOT_FOUND
     else:
         node_id, path = place
-        result.error_code = slot.LOST
-        slot.add(node_id, ReplicaMove(topic, partition, path), result)
+        result.error_code = pending.LOST
+        pending.add(node_id, ReplicaMove(topic, partition, path), result)

@@ -18,6 +18,7 @@ from typing import Final
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse, LogDirDescription, TopicIdPartition
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.describe_log_dirs import (
@@ -29,10 +30,10 @@ from barnabas.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import ANY_NODE, CLUSTER, Operation, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.log_dir_paths import path_in_cluster
-from services.gateway.core.pending_calls import PendingCalls, Question
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import ANY_NODE, CLUSTER, Operation, authorize
+from services.gateway.core.model.log_dir_paths import path_in_cluster
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question
 
 PARTITIONS_PER_CALL: Final = 500
 
@@ -57,15 +58,15 @@ class _Broker:
                 known.replicas.extend(each.replicas)
 
 
-class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Broker]):
+class PendingDescribeLogDirs(PendingAdminRequest[contract.DescribeLogDirsRequest, _Broker]):
     __slots__ = ("brokers",)
 
     UNREACHED = ErrorCode.BROKER_NOT_AVAILABLE
     LOST = ErrorCode.BROKER_NOT_AVAILABLE
     CALL_QUERIES_MAX = 1
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.brokers: list[_Broker] = []
 
     def request_of(self, queries: list[contract.DescribeLogDirsRequest]) -> contract.DescribeLogDirsRequest:
@@ -80,7 +81,7 @@ class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Brok
             question.result.add(answer.log_dirs)
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         response = DescribeLogDirsResponse()
@@ -92,43 +93,46 @@ class PendingDescribeLogDirs(PendingCalls[contract.DescribeLogDirsRequest, _Brok
             for log_dir in broker.log_dirs.values():
                 path = path_in_cluster(broker.node_id, log_dir.path) if is_any else log_dir.path
                 response.results.append((yield from _result(path, log_dir)))
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> Steps[None]:
-    processor, context = slot.connection.processor, slot.connection.context
-    if not authorize(context, Operation.DESCRIBE, CLUSTER):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        processor.requests.respond(slot, DescribeLogDirsResponse(error_code=error))
-        return
-    named: list[TopicIdPartition] = []
-    topics = request.topics
-    if topics is None:
-        topics = []
-        partitions = processor.image.partitions_by_topic_id
-        if sum(map(len, partitions.values())) > PARTITIONS_PER_CALL:
-            # All, in parts: the answer to one call would take a turn that is as long as the cluster is large.
-            known = [(each.topic, list(partitions[each.topic_id])) for each in processor.image.topics_by_name.values()]
-            topics = [DescribableLogDirTopic(*each) for each in known]
-    yield from _add_named(slot, topics, named)
-    queries = [contract.DescribeLogDirsRequest(request.topics is None, named)]
-    if len(named) > PARTITIONS_PER_CALL:
-        parts = [named[first : first + PARTITIONS_PER_CALL] for first in range(0, len(named), PARTITIONS_PER_CALL)]
-        queries = [contract.DescribeLogDirsRequest(False, part) for part in parts]
-    node_ids = list(processor.image.brokers) if context.node_id == ANY_NODE else [context.node_id]
-    for node_id in node_ids:
-        broker = _Broker(node_id)
-        slot.brokers.append(broker)
-        for query in queries:
-            slot.add(node_id, query, broker)
-    slot.ask(processor.config.read_wait_ms_max)
+class DescribeLogDirsHandler(AdminHandler, api_key=ApiKey.DESCRIBE_LOG_DIRS):
+    request_class = PendingDescribeLogDirs
+
+    def start(self, pending: PendingDescribeLogDirs, request: DescribeLogDirsRequest) -> Steps[None]:
+        context = pending.connection.context
+        if not authorize(context, Operation.DESCRIBE, CLUSTER):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            self.responder.respond(pending, DescribeLogDirsResponse(error_code=error))
+            return
+        named: list[TopicIdPartition] = []
+        topics = request.topics
+        if topics is None:
+            topics = []
+            partitions = self.image.partitions_by_topic_id
+            if sum(map(len, partitions.values())) > PARTITIONS_PER_CALL:
+                # All, in parts: the answer to one call would take a turn that is as long as the cluster is large.
+                known = [(each.topic, list(partitions[each.topic_id])) for each in self.image.topics_by_name.values()]
+                topics = [DescribableLogDirTopic(*each) for each in known]
+        yield from _add_named(pending, topics, named)
+        queries = [contract.DescribeLogDirsRequest(request.topics is None, named)]
+        if len(named) > PARTITIONS_PER_CALL:
+            parts = [named[first : first + PARTITIONS_PER_CALL] for first in range(0, len(named), PARTITIONS_PER_CALL)]
+            queries = [contract.DescribeLogDirsRequest(False, part) for part in parts]
+        node_ids = list(self.image.brokers) if context.node_id == ANY_NODE else [context.node_id]
+        for node_id in node_ids:
+            broker = _Broker(node_id)
+            pending.brokers.append(broker)
+            for query in queries:
+                pending.add(node_id, query, broker)
+        pending.ask(self.config.read_wait_ms_max)
 
 
 def _add_named(
-    slot: PendingDescribeLogDirs, topics: list[DescribableLogDirTopic], named: list[TopicIdPartition]
+    pending: PendingDescribeLogDirs, topics: list[DescribableLogDirTopic], named: list[TopicIdPartition]
 ) -> Steps[None]:
     """Those that exist, each once."""
-    image = slot.connection.processor.image
+    image = pending.handler.image
     wanted: dict[tuple[bytes, int], None] = {}
     for topic in topics:
         known = image.topics_by_name.get(topic.topic)

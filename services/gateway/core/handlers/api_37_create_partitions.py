@@ -21,6 +21,7 @@ from barnabas.cluster.messages import (
     NewPartitions,
 )
 from barnabas.cluster.messages import CreatePartitionsRequest as ControllerCreatePartitions
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import create_partitions as wire
@@ -30,21 +31,27 @@ from barnabas.wire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.topic_names import partitions_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import client_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.model.topic_names import partitions_of
+from services.gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerRequest,
+)
 
 _Asked: TypeAlias = tuple[NewPartitions, CreatePartitionsTopicResult]
 
 
-class PendingCreatePartitions(PendingControllerCalls[_Asked]):
+class PendingCreatePartitions(PendingControllerRequest[_Asked]):
     __slots__ = ("results", "validate_only")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.results: dict[str, CreatePartitionsTopicResult] = {}
         self.validate_only = False
 
@@ -59,44 +66,49 @@ class PendingCreatePartitions(PendingControllerCalls[_Asked]):
 
     def complete(self) -> None:
         response = wire.CreatePartitionsResponse(results=list(self.results.values()))
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingCreatePartitions, request: CreatePartitionsRequest) -> Steps[None]:
-    slot.validate_only = request.validate_only
-    wanted: dict[str, CreatePartitionsTopic | None] = {}
-    for topic in request.topics:
-        # None: it is named twice.
-        wanted[topic.name] = topic if topic.name not in wanted else None
-        yield 1
-    image = slot.connection.processor.image
-    added = 0
-    for name, topic_or_none in wanted.items():
-        if topic_or_none is not None:
-            added += max(0, topic_or_none.count - len(partitions_of(image, name)), len(topic_or_none.assignments or ()))
-        yield 1
-    unknown_left = UNKNOWN_NAMES_MAX
-    for name, topic_or_none in wanted.items():
-        result = slot.results[name] = CreatePartitionsTopicResult(name)
-        is_known = name in image.topics_by_name
-        if not authorize(slot.connection.context, Operation.ALTER, (ResourceType.TOPIC, name)):
-            _set(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
-        elif topic_or_none is None:
-            _set(result, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        elif not is_known and not unknown_left:
-            _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        elif is_known and added > PARTITIONS_PER_REQUEST_MAX:
-            _set(result, ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
-        elif _has_too_many_replicas(topic_or_none):
-            _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "")
-        else:
-            _set(result, ErrorCode.REQUEST_TIMED_OUT, "")
-            cost = 1 + len(topic_or_none.assignments or ()) + max(0, topic_or_none.count) // 10
-            slot.add((_new_partitions(topic_or_none), result), cost)
-            unknown_left -= not is_known
-            yield len(topic_or_none.assignments or ())
-        yield 1
-    slot.ask(request.timeout_ms)
+class CreatePartitionsHandler(ControllerHandler, api_key=ApiKey.CREATE_PARTITIONS):
+    request_class = PendingCreatePartitions
+
+    def start(self, pending: PendingCreatePartitions, request: CreatePartitionsRequest) -> Steps[None]:
+        pending.validate_only = request.validate_only
+        wanted: dict[str, CreatePartitionsTopic | None] = {}
+        for topic in request.topics:
+            # None: it is named twice.
+            wanted[topic.name] = topic if topic.name not in wanted else None
+            yield 1
+        image = self.image
+        added = 0
+        for name, topic_or_none in wanted.items():
+            if topic_or_none is not None:
+                added += max(
+                    0, topic_or_none.count - len(partitions_of(image, name)), len(topic_or_none.assignments or ())
+                )
+            yield 1
+        unknown_left = UNKNOWN_NAMES_MAX
+        for name, topic_or_none in wanted.items():
+            result = pending.results[name] = CreatePartitionsTopicResult(name)
+            is_known = name in image.topics_by_name
+            if not authorize(pending.connection.context, Operation.ALTER, (ResourceType.TOPIC, name)):
+                _set(result, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
+            elif topic_or_none is None:
+                _set(result, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            elif not is_known and not unknown_left:
+                _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            elif is_known and added > PARTITIONS_PER_REQUEST_MAX:
+                _set(result, ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
+            elif _has_too_many_replicas(topic_or_none):
+                _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "")
+            else:
+                _set(result, ErrorCode.REQUEST_TIMED_OUT, "")
+                cost = 1 + len(topic_or_none.assignments or ()) + max(0, topic_or_none.count) // 10
+                pending.add((_new_partitions(topic_or_none), result), cost)
+                unknown_left -= not is_known
+                yield len(topic_or_none.assignments or ())
+            yield 1
+        pending.ask(request.timeout_ms)
 
 
 def _has_too_many_replicas(topic: CreatePartitionsTopic) -> bool:
@@ -112,4 +124,4 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
 
 def _set(result: CreatePartitionsTopicResult, error_code: int, message: str) -> None:
     result.error_code = error_code
-    result.error_message = told_message(error_code, message)
+    result.error_message = client_message(error_code, message)

@@ -7,29 +7,32 @@ Deviations: none known; listeners are PLAINTEXT.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.requests.handler import Handler
 
 _NO_TIME = -1
 
 
-def start(slot: Slot, request: CreateDelegationTokenRequest) -> None:
-    requester_type, _, requester = slot.connection.context.principal.partition(":")
-    owner_type, owner = requester_type, requester
-    if request.owner_principal_name:
-        owner_type, owner = request.owner_principal_type or "", request.owner_principal_name
-    response = CreateDelegationTokenResponse(
-        ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-        principal_type=owner_type,
-        principal_name=owner,
-        token_requester_principal_type=requester_type,
-        token_requester_principal_name=requester,
-        issue_timestamp_ms=_NO_TIME,
-        expiry_timestamp_ms=_NO_TIME,
-        max_timestamp_ms=_NO_TIME,
-    )
-    slot.connection.processor.requests.respond(slot, response)
+class CreateDelegationTokenHandler(Handler, api_key=ApiKey.CREATE_DELEGATION_TOKEN):
+    def start(self, pending: PendingRequest, request: CreateDelegationTokenRequest) -> None:
+        requester_type, _, requester = pending.connection.context.principal.partition(":")
+        owner_type, owner = requester_type, requester
+        if request.owner_principal_name:
+            owner_type, owner = request.owner_principal_type or "", request.owner_principal_name
+        response = CreateDelegationTokenResponse(
+            ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+            principal_type=owner_type,
+            principal_name=owner,
+            token_requester_principal_type=requester_type,
+            token_requester_principal_name=requester,
+            issue_timestamp_ms=_NO_TIME,
+            expiry_timestamp_ms=_NO_TIME,
+            max_timestamp_ms=_NO_TIME,
+        )
+        self.responder.respond(pending, response)

@@ -7,12 +7,15 @@ Deviations: none known; listeners are PLAINTEXT.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: RenewDelegationTokenRequest) -> None:
-    error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    response = RenewDelegationTokenResponse(error, expiry_timestamp_ms=-1)
-    slot.connection.processor.requests.respond(slot, response)
+class RenewDelegationTokenHandler(Handler, api_key=ApiKey.RENEW_DELEGATION_TOKEN):
+    def start(self, pending: PendingRequest, request: RenewDelegationTokenRequest) -> None:
+        error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        response = RenewDelegationTokenResponse(error, expiry_timestamp_ms=-1)
+        self.responder.respond(pending, response)

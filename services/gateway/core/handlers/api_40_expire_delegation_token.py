@@ -7,12 +7,15 @@ Deviations: none known; listeners are PLAINTEXT.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: ExpireDelegationTokenRequest) -> None:
-    error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    response = ExpireDelegationTokenResponse(error, expiry_timestamp_ms=-1)
-    slot.connection.processor.requests.respond(slot, response)
+class ExpireDelegationTokenHandler(Handler, api_key=ApiKey.EXPIRE_DELEGATION_TOKEN):
+    def start(self, pending: PendingRequest, request: ExpireDelegationTokenRequest) -> None:
+        error = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        response = ExpireDelegationTokenResponse(error, expiry_timestamp_ms=-1)
+        self.responder.respond(pending, response)

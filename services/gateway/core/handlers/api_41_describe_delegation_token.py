@@ -7,14 +7,17 @@ Deviations: none known; listeners are PLAINTEXT.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: DescribeDelegationTokenRequest) -> None:
-    response = DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-    slot.connection.processor.requests.respond(slot, response)
+class DescribeDelegationTokenHandler(Handler, api_key=ApiKey.DESCRIBE_DELEGATION_TOKEN):
+    def start(self, pending: PendingRequest, request: DescribeDelegationTokenRequest) -> None:
+        response = DescribeDelegationTokenResponse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        self.responder.respond(pending, response)

@@ -9,21 +9,23 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_calls import PendingGroupCalls
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.requests.group_request import GroupHandler
+from services.gateway.core.requests.groups_request import PendingGroupsRequest
 
 
-class PendingDeleteGroups(PendingGroupCalls[str]):
+class PendingDeleteGroups(PendingGroupsRequest[str]):
     __slots__ = ("results",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.results: dict[str, int] = {}
         """Error codes by group, in the order of the request."""
 
@@ -40,20 +42,23 @@ class PendingDeleteGroups(PendingGroupCalls[str]):
         self.results.update(dict.fromkeys(queries, error))
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         response = DeleteGroupsResponse()
         for group_id, error in self.results.items():
             response.results.append(DeletableGroupResult(group_id, error))
             yield 1
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingDeleteGroups, request: DeleteGroupsRequest) -> Steps[None]:
-    for group_id in dict.fromkeys(request.groups_names):
-        slot.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        if authorize(slot.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
-            slot.add(group_id, group_id, 10)
-        yield 1
-    slot.ask()
+class DeleteGroupsHandler(GroupHandler, api_key=ApiKey.DELETE_GROUPS):
+    request_class = PendingDeleteGroups
+
+    def start(self, pending: PendingDeleteGroups, request: DeleteGroupsRequest) -> Steps[None]:
+        for group_id in dict.fromkeys(request.groups_names):
+            pending.results[group_id] = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            if authorize(pending.connection.context, Operation.DELETE, (ResourceType.GROUP, group_id)):
+                pending.add(group_id, group_id, 10)
+            yield 1
+        pending.ask()

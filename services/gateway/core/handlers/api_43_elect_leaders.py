@@ -19,27 +19,34 @@ from typing import Final
 
 from barnabas.cluster.messages import NO_LEADER, ElectLeadersResponse, TopicPartition
 from barnabas.cluster.messages import ElectLeadersRequest as ControllerElectLeaders
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import elect_leaders as wire
 from barnabas.wire.messages.elect_leaders import ElectLeadersRequest, PartitionResult, ReplicaElectionResult
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.topic_names import partitions_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.model.error_messages import client_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.model.topic_names import partitions_of
+from services.gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerRequest,
+)
 
 _PREFERRED: Final = 0
 _ELECTION_TYPES: Final = (_PREFERRED, 1)
 
 
-class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
+class PendingElectLeaders(PendingControllerRequest[TopicPartition]):
     __slots__ = ("asks_for_all", "election_type", "error_code", "results")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.election_type = 0
         self.asks_for_all = False
         self.error_code: int = ErrorCode.NONE
@@ -47,7 +54,7 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
         """By topic and partition; until the controller answers, of those that are named."""
 
     def set(self, topic: str, partition: int, error_code: int, message: str = "") -> None:
-        told = told_message(error_code, message)
+        told = client_message(error_code, message)
         self.results[topic, partition] = PartitionResult(partition, error_code, told)
 
     def request_of(self, queries: Sequence[TopicPartition], timeout_ms: int) -> ControllerElectLeaders:
@@ -62,7 +69,7 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
         return answer.revision
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         by_topic: dict[str, list[PartitionResult]] = {}
@@ -71,49 +78,52 @@ class PendingElectLeaders(PendingControllerCalls[TopicPartition]):
             yield 1
         results = [ReplicaElectionResult(topic, partitions) for topic, partitions in by_topic.items()]
         response = wire.ElectLeadersResponse(error_code=self.error_code, replica_election_results=results)
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
-    slot.asks_for_all = request.topic_partitions is None
-    slot.election_type = request.election_type
-    error = ErrorCode.NONE
-    if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif request.election_type not in _ELECTION_TYPES:
-        error = ErrorCode.INVALID_REQUEST
-    slot.error_code = error
-    unknown_left = UNKNOWN_NAMES_MAX
-    for topic in request.topic_partitions or []:
-        partitions = partitions_of(slot.connection.processor.image, topic.topic)
-        for partition in topic.partitions:
-            if (topic.topic, partition) not in slot.results:
-                is_known = partition in partitions
-                if error:
-                    slot.set(topic.topic, partition, error)
-                elif is_known or unknown_left:
-                    slot.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
-                    slot.add(TopicPartition(topic.topic, partition))
-                    unknown_left -= not is_known
-                else:
-                    slot.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+class ElectLeadersHandler(ControllerHandler, api_key=ApiKey.ELECT_LEADERS):
+    request_class = PendingElectLeaders
+
+    def start(self, pending: PendingElectLeaders, request: ElectLeadersRequest) -> Steps[None]:
+        pending.asks_for_all = request.topic_partitions is None
+        pending.election_type = request.election_type
+        error = ErrorCode.NONE
+        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        elif request.election_type not in _ELECTION_TYPES:
+            error = ErrorCode.INVALID_REQUEST
+        pending.error_code = error
+        unknown_left = UNKNOWN_NAMES_MAX
+        for topic in request.topic_partitions or []:
+            partitions = partitions_of(self.image, topic.topic)
+            for partition in topic.partitions:
+                if (topic.topic, partition) not in pending.results:
+                    is_known = partition in partitions
+                    if error:
+                        pending.set(topic.topic, partition, error)
+                    elif is_known or unknown_left:
+                        pending.set(topic.topic, partition, ErrorCode.REQUEST_TIMED_OUT)
+                        pending.add(TopicPartition(topic.topic, partition))
+                        unknown_left -= not is_known
+                    else:
+                        pending.set(topic.topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                yield 1
             yield 1
-        yield 1
-    if slot.asks_for_all and not error:
-        slot.error_code = ErrorCode.REQUEST_TIMED_OUT
-        yield from _add_all(slot)
-        if not slot.has_calls:
-            slot.error_code = ErrorCode.NONE
-    slot.ask(max(0, request.timeout_ms))
+        if pending.asks_for_all and not error:
+            pending.error_code = ErrorCode.REQUEST_TIMED_OUT
+            yield from _add_all(pending)
+            if not pending.has_calls:
+                pending.error_code = ErrorCode.NONE
+        pending.ask(max(0, request.timeout_ms))
 
 
-def _add_all(slot: PendingElectLeaders) -> Steps[None]:
+def _add_all(pending: PendingElectLeaders) -> Steps[None]:
     """All partitions that need an election as far as this gateway knows; the others are told nothing."""
-    image = slot.connection.processor.image
+    image = pending.handler.image
     for topic in list(image.topics_by_name.values()):
         for each in list(image.partitions_by_topic_id.get(topic.topic_id, {}).values()):
-            wanted = each.replicas[0] if slot.election_type == _PREFERRED else NO_LEADER
-            if (each.leader == wanted) != (slot.election_type == _PREFERRED):
-                slot.add(TopicPartition(topic.topic, each.partition))
+            wanted = each.replicas[0] if pending.election_type == _PREFERRED else NO_LEADER
+            if (each.leader == wanted) != (pending.election_type == _PREFERRED):
+                pending.add(TopicPartition(topic.topic, each.partition))
             yield 1
         yield 1

@@ -12,6 +12,7 @@ client metrics and groups are INVALID_REQUEST, and so is all that a broker can't
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import incremental_alter_configs as wire
 from barnabas.wire.messages.incremental_alter_configs import (
@@ -19,32 +20,43 @@ from barnabas.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.config_alterations import CONFIGS_LOOKED_AT, AskedChange, AskedResource, PendingAlterConfigs
-from services.gateway.core.connection import Connection
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.requests.config_alterations import (
+    CONFIGS_LOOKED_AT,
+    AskedChange,
+    AskedResource,
+    PendingAlterConfigs,
+)
+from services.gateway.core.requests.controller_request import ControllerHandler
 
 
 class PendingIncrementalAlterConfigs(PendingAlterConfigs):
     __slots__ = ("response",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: wire.IncrementalAlterConfigsResponse = wire.IncrementalAlterConfigsResponse()
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigsRequest) -> Steps[None]:
-    asked = []
-    for resource in request.resources:
-        outcome = AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        slot.response.responses.append(outcome)
-        changes = [
-            AskedChange(config.name, config.config_operation, config.value)
-            for config in resource.configs[:CONFIGS_LOOKED_AT]
-        ]
-        asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
-        yield 1 + len(changes)
-    yield from slot.put(asked, replace=False, validate_only=request.validate_only)
+class IncrementalAlterConfigsHandler(ControllerHandler, api_key=ApiKey.INCREMENTAL_ALTER_CONFIGS):
+    request_class = PendingIncrementalAlterConfigs
+
+    def start(self, pending: PendingIncrementalAlterConfigs, request: IncrementalAlterConfigsRequest) -> Steps[None]:
+        asked = []
+        for resource in request.resources:
+            outcome = AlterConfigsResourceResponse(
+                resource_type=resource.resource_type, resource_name=resource.resource_name
+            )
+            pending.response.responses.append(outcome)
+            changes = [
+                AskedChange(config.name, config.config_operation, config.value)
+                for config in resource.configs[:CONFIGS_LOOKED_AT]
+            ]
+            asked.append(AskedResource(resource.resource_type, resource.resource_name, changes, outcome))
+            yield 1 + len(changes)
+        yield from pending.put(asked, replace=False, validate_only=request.validate_only)

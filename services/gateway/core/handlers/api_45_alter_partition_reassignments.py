@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from barnabas.cluster.messages import AlterReassignmentsRequest, AlterReassignmentsResponse, Reassignment
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.alter_partition_reassignments import (
@@ -24,12 +25,16 @@ from barnabas.wire.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from barnabas.wire.primitives import SHORT_ELEMENTS_MAX, Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.controller_calls import UNKNOWN_NAMES_MAX, PendingControllerCalls
-from services.gateway.core.effects import ControllerAnswer
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.topic_names import partitions_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.model.error_messages import client_message
+from services.gateway.core.model.outputs import ControllerAnswer
+from services.gateway.core.model.topic_names import partitions_of
+from services.gateway.core.requests.controller_request import (
+    UNKNOWN_NAMES_MAX,
+    ControllerHandler,
+    PendingControllerRequest,
+)
 
 _EMPTY = "The manual partition assignment includes an empty replica list."
 
@@ -37,11 +42,13 @@ _EMPTY = "The manual partition assignment includes an empty replica list."
 _Asked: TypeAlias = tuple[Reassignment, ReassignablePartitionResponse]
 
 
-class PendingAlterReassignments(PendingControllerCalls[_Asked]):
+class PendingAlterReassignments(PendingControllerRequest[_Asked]):
     __slots__ = ("may_change_factor", "response")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(
+        self, handler: ControllerHandler, connection: Connection, header: RequestHeader, frame_bytes: int
+    ) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response = AlterPartitionReassignmentsResponse()
         self.may_change_factor = False
 
@@ -55,52 +62,55 @@ class PendingAlterReassignments(PendingControllerCalls[_Asked]):
         return answer.revision
 
     def complete(self) -> None:
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingAlterReassignments, request: AlterPartitionReassignmentsRequest) -> Steps[None]:
-    response = slot.response
-    slot.may_change_factor = response.allow_replication_factor_change = request.allow_replication_factor_change
-    is_allowed = authorize(slot.connection.context, Operation.ALTER, CLUSTER)
-    if not is_allowed:
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        response.error_code, response.error_message = error, error.message
-    named: dict[tuple[str, int], int] = {}
-    for topic in request.topics:
-        for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
-            named[key] = named.get(key, 0) + 1
+class AlterPartitionReassignmentsHandler(ControllerHandler, api_key=ApiKey.ALTER_PARTITION_REASSIGNMENTS):
+    request_class = PendingAlterReassignments
+
+    def start(self, pending: PendingAlterReassignments, request: AlterPartitionReassignmentsRequest) -> Steps[None]:
+        response = pending.response
+        pending.may_change_factor = response.allow_replication_factor_change = request.allow_replication_factor_change
+        is_allowed = authorize(pending.connection.context, Operation.ALTER, CLUSTER)
+        if not is_allowed:
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            response.error_code, response.error_message = error, error.message
+        named: dict[tuple[str, int], int] = {}
+        for topic in request.topics:
+            for partition in topic.partitions:
+                key = (topic.name, partition.partition_index)
+                named[key] = named.get(key, 0) + 1
+                yield 1
             yield 1
-        yield 1
-    unknown_left = UNKNOWN_NAMES_MAX
-    for topic in request.topics:
-        told = ReassignableTopicResponse(topic.name)
-        response.responses.append(told)
-        known = partitions_of(slot.connection.processor.image, topic.name)
-        for partition in topic.partitions:
-            result = ReassignablePartitionResponse(partition.partition_index)
-            told.partitions.append(result)
-            is_known = partition.partition_index in known
-            replicas = partition.replicas or []
-            if not is_allowed:
-                _set(result, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            elif named[topic.name, partition.partition_index] > 1:
-                _set(result, ErrorCode.INVALID_REQUEST)
-            elif partition.replicas is not None and not replicas:
-                _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT, _EMPTY)
-            elif len(replicas) > SHORT_ELEMENTS_MAX:
-                _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
-            elif not is_known and not unknown_left:
-                _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            else:
-                _set(result, ErrorCode.REQUEST_TIMED_OUT)
-                asked = Reassignment(topic.name, partition.partition_index, replicas)
-                slot.add((asked, result), 1 + len(replicas) // 10)
-                unknown_left -= not is_known
+        unknown_left = UNKNOWN_NAMES_MAX
+        for topic in request.topics:
+            told = ReassignableTopicResponse(topic.name)
+            response.responses.append(told)
+            known = partitions_of(self.image, topic.name)
+            for partition in topic.partitions:
+                result = ReassignablePartitionResponse(partition.partition_index)
+                told.partitions.append(result)
+                is_known = partition.partition_index in known
+                replicas = partition.replicas or []
+                if not is_allowed:
+                    _set(result, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+                elif named[topic.name, partition.partition_index] > 1:
+                    _set(result, ErrorCode.INVALID_REQUEST)
+                elif partition.replicas is not None and not replicas:
+                    _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT, _EMPTY)
+                elif len(replicas) > SHORT_ELEMENTS_MAX:
+                    _set(result, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+                elif not is_known and not unknown_left:
+                    _set(result, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                else:
+                    _set(result, ErrorCode.REQUEST_TIMED_OUT)
+                    asked = Reassignment(topic.name, partition.partition_index, replicas)
+                    pending.add((asked, result), 1 + len(replicas) // 10)
+                    unknown_left -= not is_known
+                yield 1
             yield 1
-        yield 1
-    slot.ask(request.timeout_ms)
+        pending.ask(request.timeout_ms)
 
 
 def _set(result: ReassignablePartitionResponse, error_code: int, message: str = "") -> None:
-    result.error_code, result.error_message = error_code, told_message(error_code, message)
+    result.error_code, result.error_message = error_code, client_message(error_code, message)

@@ -12,6 +12,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages import Response
@@ -24,17 +25,17 @@ from barnabas.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.group_call import GROUP_CALL_ELEMENTS_MAX, PendingGroupParts
-from services.gateway.core.topic_names import partitions_of
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import partitions_of
+from services.gateway.core.requests.group_request import GROUP_CALL_ELEMENTS_MAX, GroupHandler, PendingSplitGroupRequest
 
 
-class PendingOffsetDelete(PendingGroupParts):
+class PendingOffsetDelete(PendingSplitGroupRequest):
     __slots__ = ("topics",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.topics: dict[str, OffsetDeleteResponseTopic] = {}
         """What is answered so far, by name."""
 
@@ -62,37 +63,40 @@ class PendingOffsetDelete(PendingGroupParts):
 
     def respond(self) -> None:
         response = OffsetDeleteResponse(topics=list(self.topics.values()))
-        self.connection.processor.requests.respond(self, response)
+        self.handler.responder.respond(self, response)
 
 
-def start(slot: PendingOffsetDelete, request: OffsetDeleteRequest) -> Steps[None]:
-    if not authorize(slot.connection.context, Operation.DELETE, (ResourceType.GROUP, request.group_id)):
-        slot.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return
-    wanted: dict[tuple[str, int], None] = {}
-    for topic in request.topics:
-        is_allowed = authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name))
-        partitions = partitions_of(slot.connection.processor.image, topic.name)
-        for each in topic.partitions:
-            if not is_allowed:
-                slot.add(topic.name, each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif each.partition_index not in partitions:
-                slot.add(topic.name, each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            else:
-                wanted[topic.name, each.partition_index] = None
+class OffsetDeleteHandler(GroupHandler, api_key=ApiKey.OFFSET_DELETE):
+    request_class = PendingOffsetDelete
+
+    def start(self, pending: PendingOffsetDelete, request: OffsetDeleteRequest) -> Steps[None]:
+        if not authorize(pending.connection.context, Operation.DELETE, (ResourceType.GROUP, request.group_id)):
+            pending.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return
+        wanted: dict[tuple[str, int], None] = {}
+        for topic in request.topics:
+            is_allowed = authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic.name))
+            partitions = partitions_of(self.image, topic.name)
+            for each in topic.partitions:
+                if not is_allowed:
+                    pending.add(topic.name, each.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                elif each.partition_index not in partitions:
+                    pending.add(topic.name, each.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                else:
+                    wanted[topic.name, each.partition_index] = None
+                yield 1
             yield 1
-        yield 1
-    part = OffsetDeleteRequest(request.group_id, [])
-    slot.parts.append(part)
-    room = GROUP_CALL_ELEMENTS_MAX
-    for name, partition in wanted:
-        if not room:
-            part = OffsetDeleteRequest(request.group_id, [])
-            slot.parts.append(part)
-            room = GROUP_CALL_ELEMENTS_MAX
-        if not part.topics or part.topics[-1].name != name:
-            part.topics.append(OffsetDeleteRequestTopic(name, []))
-        part.topics[-1].partitions.append(OffsetDeleteRequestPartition(partition))
-        room -= 1
-        yield 1
-    slot.call_parts(request.group_id)
+        part = OffsetDeleteRequest(request.group_id, [])
+        pending.parts.append(part)
+        room = GROUP_CALL_ELEMENTS_MAX
+        for name, partition in wanted:
+            if not room:
+                part = OffsetDeleteRequest(request.group_id, [])
+                pending.parts.append(part)
+                room = GROUP_CALL_ELEMENTS_MAX
+            if not part.topics or part.topics[-1].name != name:
+                part.topics.append(OffsetDeleteRequestTopic(name, []))
+            part.topics[-1].partitions.append(OffsetDeleteRequestPartition(partition))
+            room -= 1
+            yield 1
+        pending.call_parts(request.group_id)

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 _EXACT: Final = 0
 _MATCH_TYPE_MAX: Final = 2
@@ -28,14 +30,15 @@ _COMPONENTS_MAX: Final = 4
 _ENTITY_TYPES: Final = ("user", "client-id", "ip")
 
 
-def start(slot: Slot, request: DescribeClientQuotasRequest) -> None:
-    error = _refusal(request.components[:_COMPONENTS_MAX])
-    if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    response = DescribeClientQuotasResponse()
-    if error is not None:
-        response = DescribeClientQuotasResponse(error_code=error, error_message=error.message, entries=None)
-    slot.connection.processor.requests.respond(slot, response)
+class DescribeClientQuotasHandler(Handler, api_key=ApiKey.DESCRIBE_CLIENT_QUOTAS):
+    def start(self, pending: PendingRequest, request: DescribeClientQuotasRequest) -> None:
+        error = _refusal(request.components[:_COMPONENTS_MAX])
+        if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        response = DescribeClientQuotasResponse()
+        if error is not None:
+            response = DescribeClientQuotasResponse(error_code=error, error_message=error.message, entries=None)
+        self.responder.respond(pending, response)
 
 
 def _refusal(components: list[ComponentData]) -> ErrorCode | None:

@@ -8,6 +8,7 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -15,24 +16,26 @@ from barnabas.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: DescribeUserScramCredentialsRequest) -> Steps[None]:
-    response = DescribeUserScramCredentialsResponse()
-    if not authorize(slot.connection.context, Operation.DESCRIBE, CLUSTER):
-        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        response.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
-    else:
-        times: dict[str, int] = {}
-        for user in request.users or ():
-            times[user.name] = times.get(user.name, 0) + 1
-            yield 1
-        for name, count in times.items():
-            response.results.append(_result(name, count))
-            yield 1
-    slot.connection.processor.requests.respond(slot, response)
+class DescribeUserScramCredentialsHandler(Handler, api_key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS):
+    def start(self, pending: PendingRequest, request: DescribeUserScramCredentialsRequest) -> Steps[None]:
+        response = DescribeUserScramCredentialsResponse()
+        if not authorize(pending.connection.context, Operation.DESCRIBE, CLUSTER):
+            response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            response.error_message = ErrorCode.CLUSTER_AUTHORIZATION_FAILED.message
+        else:
+            times: dict[str, int] = {}
+            for user in request.users or ():
+                times[user.name] = times.get(user.name, 0) + 1
+                yield 1
+            for name, count in times.items():
+                response.results.append(_result(name, count))
+                yield 1
+        self.responder.respond(pending, response)
 
 
 def _result(name: str, times: int) -> DescribeUserScramCredentialsResult:

@@ -7,20 +7,23 @@ Deviations: none known.
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.error_messages import told_message
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.model.error_messages import client_message
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: UpdateFeaturesRequest) -> None:
-    error, message = ErrorCode.NONE, ""
-    if not authorize(slot.connection.context, Operation.ALTER, CLUSTER):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif request.feature_updates:
-        error, update = ErrorCode.INVALID_UPDATE_VERSION, request.feature_updates[0]
-        message = f"Invalid update version {update.max_version_level} for feature {update.feature}. "
-        message += "The cluster does not support this feature."
-    response = UpdateFeaturesResponse(error_code=error, error_message=told_message(error, message))
-    slot.connection.processor.requests.respond(slot, response)
+class UpdateFeaturesHandler(Handler, api_key=ApiKey.UPDATE_FEATURES):
+    def start(self, pending: PendingRequest, request: UpdateFeaturesRequest) -> None:
+        error, message = ErrorCode.NONE, ""
+        if not authorize(pending.connection.context, Operation.ALTER, CLUSTER):
+            error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        elif request.feature_updates:
+            error, update = ErrorCode.INVALID_UPDATE_VERSION, request.feature_updates[0]
+            message = f"Invalid update version {update.max_version_level} for feature {update.feature}. "
+            message += "The cluster does not support this feature."
+        response = UpdateFeaturesResponse(error_code=error, error_message=client_message(error, message))
+        self.responder.respond(pending, response)

@@ -10,6 +10,7 @@ Deviations: fenced brokers (v2) are not known to gateways and never listed; auth
 
 from __future__ import annotations
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -17,24 +18,26 @@ from barnabas.wire.messages.describe_cluster import (
     DescribeClusterResponse,
     EndpointType,
 )
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import RequestContext
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: DescribeClusterRequest) -> None:
-    """Everybody may ask: what it tells is in Metadata too."""
-    slot.connection.processor.requests.respond(slot, _response(slot, request.endpoint_type))
+class DescribeClusterHandler(Handler, api_key=ApiKey.DESCRIBE_CLUSTER):
+    def start(self, pending: PendingRequest, request: DescribeClusterRequest) -> None:
+        """Everybody may ask: what it tells is in Metadata too."""
+        self.responder.respond(pending, _response(self, pending.connection.context, request.endpoint_type))
 
 
-def _response(slot: Slot, endpoint_type: int) -> DescribeClusterResponse:
+def _response(handler: Handler, context: RequestContext, endpoint_type: int) -> DescribeClusterResponse:
     if endpoint_type != EndpointType.BROKERS:
         is_known = endpoint_type == EndpointType.CONTROLLERS
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         return DescribeClusterResponse(error_code=error, error_message=error.message)
-    processor, context = slot.connection.processor, slot.connection.context
-    addresses = [processor.address_of(node_id, context) for node_id in processor.image.brokers]
+    addresses = [handler.cluster.address_of(node_id, context) for node_id in handler.image.brokers]
     return DescribeClusterResponse(
         endpoint_type=EndpointType.BROKERS,
-        cluster_id=processor.image.cluster_id,
-        controller_id=min(processor.image.brokers, default=-1),
+        cluster_id=handler.image.cluster_id,
+        controller_id=min(handler.image.brokers, default=-1),
         brokers=[DescribeClusterBroker(*address) for address in addresses if address is not None],
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationResponse, TopicIdPartition
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.headers import RequestHeader
 from barnabas.wire.messages.describe_producers import (
@@ -24,18 +25,18 @@ from barnabas.wire.messages.describe_producers import (
     TopicResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.connection import Connection
-from services.gateway.core.error_messages import error_message
-from services.gateway.core.pending_calls import PendingCalls, Question, leader_of
-from services.gateway.core.topic_names import is_legal_topic_name
+from services.gateway.core.connections.connection import Connection
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.error_messages import error_message
+from services.gateway.core.model.topic_names import is_legal_topic_name
+from services.gateway.core.requests.admin_request import AdminHandler, PendingAdminRequest, Question, leader_of
 
 
-class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]):
+class PendingDescribeProducers(PendingAdminRequest[TopicIdPartition, PartitionResponse]):
     __slots__ = ("response",)
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
-        super().__init__(connection, header, frame_bytes)
+    def __init__(self, handler: AdminHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
+        super().__init__(handler, connection, header, frame_bytes)
         self.response: DescribeProducersResponse = DescribeProducersResponse()
 
     def request_of(self, queries: list[TopicIdPartition]) -> contract.DescribeProducersRequest:
@@ -60,7 +61,7 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
             ]
 
     def complete(self) -> None:
-        self.connection.processor.requests.steps.begin(self, self._respond())
+        self.handler.responder.begin_steps(self, self._respond())
 
     def _respond(self) -> Steps[None]:
         for topic in self.response.topics:
@@ -68,37 +69,39 @@ class PendingDescribeProducers(PendingCalls[TopicIdPartition, PartitionResponse]
                 error = partition.error_code
                 partition.error_message = error_message(error) if error else None
                 yield 1
-        self.connection.processor.requests.respond(self, self.response)
+        self.handler.responder.respond(self, self.response)
 
 
-def start(slot: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
-    processor = slot.connection.processor
-    by_name: dict[str, TopicRequest] = {}
-    for each in request.topics:
-        by_name[each.name] = each
-        yield 1
-    for topic in by_name.values():
-        results: list[PartitionResponse] = []
-        slot.response.topics.append(TopicResponse(topic.name, results))
-        error = _topic_error(slot, topic.name)
-        for partition in dict.fromkeys(topic.partition_indexes):
-            result = PartitionResponse(partition, error)
-            results.append(result)
-            known = leader_of(processor.image, topic.name, partition)
-            if not error and known is None:
-                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif not error and known is not None:
-                topic_id, leader = known
-                result.error_code = slot.LOST
-                slot.add(leader, TopicIdPartition(topic_id, partition), result)
+class DescribeProducersHandler(AdminHandler, api_key=ApiKey.DESCRIBE_PRODUCERS):
+    request_class = PendingDescribeProducers
+
+    def start(self, pending: PendingDescribeProducers, request: DescribeProducersRequest) -> Steps[None]:
+        by_name: dict[str, TopicRequest] = {}
+        for each in request.topics:
+            by_name[each.name] = each
             yield 1
-        yield 1
-    slot.ask(processor.config.read_wait_ms_max)
+        for topic in by_name.values():
+            results: list[PartitionResponse] = []
+            pending.response.topics.append(TopicResponse(topic.name, results))
+            error = _topic_error(pending, topic.name)
+            for partition in dict.fromkeys(topic.partition_indexes):
+                result = PartitionResponse(partition, error)
+                results.append(result)
+                known = leader_of(self.image, topic.name, partition)
+                if not error and known is None:
+                    result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                elif not error and known is not None:
+                    topic_id, leader = known
+                    result.error_code = pending.LOST
+                    pending.add(leader, TopicIdPartition(topic_id, partition), result)
+                yield 1
+            yield 1
+        pending.ask(self.config.read_wait_ms_max)
 
 
-def _topic_error(slot: PendingDescribeProducers, topic: str) -> ErrorCode:
+def _topic_error(pending: PendingDescribeProducers, topic: str) -> ErrorCode:
     if not is_legal_topic_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if not authorize(slot.connection.context, Operation.READ, (ResourceType.TOPIC, topic)):
+    if not authorize(pending.connection.context, Operation.READ, (ResourceType.TOPIC, topic)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE

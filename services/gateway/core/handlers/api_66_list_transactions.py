@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from barnabas.wire.primitives import Steps
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.requests.handler import Handler
 
 _STATES: Final = frozenset(
     (
@@ -27,12 +29,13 @@ _STATES: Final = frozenset(
 )
 
 
-def start(slot: Slot, request: ListTransactionsRequest) -> Steps[None]:
-    """Everybody may ask: what Kafka tells is only what a principal may describe."""
-    unknown: dict[str, None] = {}
-    for name in request.state_filters:
-        if name not in _STATES:
-            unknown[name] = None
-        yield 1
-    response = ListTransactionsResponse(unknown_state_filters=list(unknown))
-    slot.connection.processor.requests.respond(slot, response)
+class ListTransactionsHandler(Handler, api_key=ApiKey.LIST_TRANSACTIONS):
+    def start(self, pending: PendingRequest, request: ListTransactionsRequest) -> Steps[None]:
+        """Everybody may ask: what Kafka tells is only what a principal may describe."""
+        unknown: dict[str, None] = {}
+        for name in request.state_filters:
+            if name not in _STATES:
+                unknown[name] = None
+            yield 1
+        response = ListTransactionsResponse(unknown_state_filters=list(unknown))
+        self.responder.respond(pending, response)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_config_resources import (
     ConfigResource,
@@ -18,27 +19,28 @@ from barnabas.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from barnabas.wire.primitives import Steps
-from services.gateway.core.authorization import CLUSTER, Operation, authorize
-from services.gateway.core.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from services.gateway.core.slots import Slot
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import CLUSTER, Operation, authorize
+from services.gateway.core.model.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from services.gateway.core.requests.handler import Handler
 
 _LISTED: Final = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
-def start(slot: Slot, request: ListConfigResourcesRequest) -> Steps[None]:
-    processor = slot.connection.processor
-    response = ListConfigResourcesResponse()
-    types = [CLIENT_METRICS] if slot.header.api_version == 0 else request.resource_types or list(_LISTED)
-    if not authorize(slot.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
-        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    elif set(types).difference(_LISTED):
-        response.error_code = ErrorCode.UNSUPPORTED_VERSION
-    else:
-        image = processor.image
-        if TOPIC in types:
-            for name in list(image.topics_by_name):
-                response.config_resources.append(ConfigResource(name, TOPIC))
-                yield 1
-        if BROKER in types:
-            response.config_resources += [ConfigResource(str(node_id), BROKER) for node_id in image.brokers]
-    processor.requests.respond(slot, response)
+class ListConfigResourcesHandler(Handler, api_key=ApiKey.LIST_CONFIG_RESOURCES):
+    def start(self, pending: PendingRequest, request: ListConfigResourcesRequest) -> Steps[None]:
+        response = ListConfigResourcesResponse()
+        types = [CLIENT_METRICS] if pending.header.api_version == 0 else request.resource_types or list(_LISTED)
+        if not authorize(pending.connection.context, Operation.DESCRIBE_CONFIGS, CLUSTER):
+            response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        elif set(types).difference(_LISTED):
+            response.error_code = ErrorCode.UNSUPPORTED_VERSION
+        else:
+            image = self.image
+            if TOPIC in types:
+                for name in list(image.topics_by_name):
+                    response.config_resources.append(ConfigResource(name, TOPIC))
+                    yield 1
+            if BROKER in types:
+                response.config_resources += [ConfigResource(str(node_id), BROKER) for node_id in image.brokers]
+        self.responder.respond(pending, response)

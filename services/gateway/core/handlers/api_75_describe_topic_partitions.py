@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_LEADER, PartitionMetadata
+from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -27,40 +28,42 @@ from barnabas.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from barnabas.wire.primitives import ZERO_UUID, Steps
-from services.gateway.core.authorization import Operation, ResourceType, authorize
-from services.gateway.core.slots import Slot
-from services.gateway.core.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.connections.connection import PendingRequest
+from services.gateway.core.model.authorization import Operation, ResourceType, authorize
+from services.gateway.core.model.topic_names import INTERNAL_TOPICS, is_legal_topic_name
+from services.gateway.core.requests.handler import Handler
 
 
-def start(slot: Slot, request: DescribeTopicPartitionsRequest) -> Steps[None]:
-    processor, context = slot.connection.processor, slot.connection.context
-    asked: dict[str, None] = {}
-    for topic in request.topics:
-        asked[topic.name] = None
-        yield 1
-    cursor = request.cursor
-    response = DescribeTopicPartitionsResponse()
-    if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
+class DescribeTopicPartitionsHandler(Handler, api_key=ApiKey.DESCRIBE_TOPIC_PARTITIONS):
+    def start(self, pending: PendingRequest, request: DescribeTopicPartitionsRequest) -> Steps[None]:
+        context = pending.connection.context
+        asked: dict[str, None] = {}
         for topic in request.topics:
-            response.topics.append(_without_partitions(topic.name, ErrorCode.INVALID_REQUEST))
+            asked[topic.name] = None
             yield 1
-        processor.requests.respond(slot, response)
-        return
-    first_topic = "" if cursor is None else cursor.topic_name
-    wanted = list(asked or processor.image.topics_by_name)
-    heap: list[str] = []
-    denied: list[str] = []
-    for name in wanted:
-        if name >= first_topic:
-            is_allowed = authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name))
-            heappush(heap if is_allowed else denied, name)
-        yield 1
-    limit = max(1, min(request.response_partition_limit, processor.config.request_partitions_max))
-    yield from _fill_page(processor.image, heap, cursor, limit, response)
-    while asked and denied:
-        response.topics.append(_without_partitions(heappop(denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        yield 1
-    processor.requests.respond(slot, response)
+        cursor = request.cursor
+        response = DescribeTopicPartitionsResponse()
+        if cursor is not None and (cursor.partition_index < 0 or (asked and cursor.topic_name not in asked)):
+            for topic in request.topics:
+                response.topics.append(_without_partitions(topic.name, ErrorCode.INVALID_REQUEST))
+                yield 1
+            self.responder.respond(pending, response)
+            return
+        first_topic = "" if cursor is None else cursor.topic_name
+        wanted = list(asked or self.image.topics_by_name)
+        heap: list[str] = []
+        denied: list[str] = []
+        for name in wanted:
+            if name >= first_topic:
+                is_allowed = authorize(context, Operation.DESCRIBE, (ResourceType.TOPIC, name))
+                heappush(heap if is_allowed else denied, name)
+            yield 1
+        limit = max(1, min(request.response_partition_limit, self.config.request_partitions_max))
+        yield from _fill_page(self.image, heap, cursor, limit, response)
+        while asked and denied:
+            response.topics.append(_without_partitions(heappop(denied), ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            yield 1
+        self.responder.respond(pending, response)
 
 
 def _fill_page(

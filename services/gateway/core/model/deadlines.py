@@ -1,0 +1,79 @@
+"""The time of the present input; deadlines of requests and connections, in buckets of a few ms.
+
+Nearly every deadline is cancelled, since its request is answered long before. A heap would keep the dead ones until
+their time comes, with all that they refer to; here adding and removing are one dictionary operation each.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Protocol
+
+BUCKET_MS = 8
+
+
+class Clock:
+    """One per processor; the processor sets it at each input, everything else reads it."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        """Monotonic."""
+
+
+class Expiring(Protocol):
+    """What can be added. `deadline_bucket` belongs to `Deadlines`; it starts as -1, which means not added."""
+
+    deadline_bucket: int
+
+    def expire(self, now_ms: int) -> None: ...
+
+
+class Deadlines:
+    __slots__ = ("_buckets", "_heap")
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, dict[Expiring, None]] = {}
+        self._heap: list[int] = []
+
+    def add(self, expiring: Expiring, deadline_ms: int) -> None:
+        """Call `expiring.expire` once at `deadline_ms` or up to a bucket later; replaces an earlier deadline."""
+        if expiring.deadline_bucket >= 0:
+            self.remove(expiring)
+        # A timeout that a client chose may lie before the clock began; a bucket below 0 would mean none.
+        number = max(deadline_ms // BUCKET_MS + 1, 0)
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            bucket = self._buckets[number] = {}
+            heappush(self._heap, number)
+        bucket[expiring] = None
+        expiring.deadline_bucket = number
+
+    def remove(self, expiring: Expiring) -> None:
+        """Forget its deadline, if it has one."""
+        number = expiring.deadline_bucket
+        if number >= 0:
+            del self._buckets[number][expiring]
+            expiring.deadline_bucket = -1
+
+    def expire(self, now_ms: int) -> None:
+        """Expire what is due, by bucket, within a bucket in the order of `add`."""
+        while self._heap and self._heap[0] * BUCKET_MS <= now_ms:
+            number = heappop(self._heap)
+            bucket = self._buckets[number]
+            while bucket:
+                expiring = next(iter(bucket))
+                self.remove(expiring)
+                expiring.expire(now_ms)
+            del self._buckets[number]
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expire` should be called next, or None."""
+        while self._heap:
+            number = self._heap[0]
+            if self._buckets[number]:
+                return number * BUCKET_MS
+            heappop(self._heap)
+            del self._buckets[number]
+        return None

@@ -1,0 +1,102 @@
+"""What a processor's core wants done: `GatewayCore.take_outputs()` returns one `Outputs` per turn of its host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol, TypeAlias
+
+from barnabas.channel.messages import CoordinateRequest, ExchangeRequest, ParkRequest, ReadRequest
+from barnabas.cluster.administration import AdministrationRequest
+from barnabas.cluster.messages import ClusterRequest, ClusterResponse
+from barnabas.ports.compression import Codecs
+from barnabas.wire.primitives import Buffer
+
+ControllerRequest: TypeAlias = ClusterRequest
+ControllerAnswer: TypeAlias = ClusterResponse
+
+
+class Trace:
+    """A request that is traced: the ids of its span, and the hops one after the other."""
+
+    __slots__ = ("hops", "span_id", "trace_id")
+
+    def __init__(self, trace_id: bytes, span_id: bytes) -> None:
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.hops: list[tuple[int, int, int]] = []
+        """Hop, begin, end (µs)."""
+
+
+@dataclass(slots=True, frozen=True)
+class ControllerCall:
+    """To be put to the active controller, once; the answer, or None without one, goes to `controller_answered`."""
+
+    call_id: int
+    request: ControllerRequest
+    trace: Trace | None = None
+    """Of the request that asks, where it is traced."""
+
+
+@dataclass(slots=True, frozen=True)
+class LogstoreCall:
+    """To be put to one logstore, once; the answer, or None without one, goes to `logstore_answered`."""
+
+    call_id: int
+    node_id: int
+    request: AdministrationRequest
+    timeout_ms: int
+
+
+class Conversion(Protocol):
+    """Work for the host's worker; it goes to `GatewayCore.converted` when it is done."""
+
+    fault: str
+    """A traceback of ours, for the log: the host sets it where `run` did not come to its end."""
+
+    def run(self, codecs: Codecs) -> None: ...
+
+    def ended(self, elapsed_ms: float) -> None:
+        """It has run, in `elapsed_ms`. Its connection may be gone."""
+
+
+class LogLevel(IntEnum):
+    """The numbers of Python's own levels."""
+
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+
+
+@dataclass(slots=True, frozen=True)
+class Log:
+    level: LogLevel
+    event: str
+    fields: dict[str, str | int]
+
+
+@dataclass(slots=True)
+class Outputs:
+    """One turn's effects, to be carried out in the order of the fields. Whatever is empty asks for nothing."""
+
+    logs: list[Log] = field(default_factory=list)
+    exchanges: list[tuple[int, ExchangeRequest]] = field(default_factory=list)
+    """At most one per logstore, by node id; likewise the next three, the last of them by pod id."""
+    reads: list[tuple[int, ReadRequest]] = field(default_factory=list)
+    coordinates: list[tuple[int, CoordinateRequest]] = field(default_factory=list)
+    parks: list[tuple[str, ParkRequest]] = field(default_factory=list)
+    controller_calls: list[ControllerCall] = field(default_factory=list)
+    logstore_calls: list[LogstoreCall] = field(default_factory=list)
+    logstore_cancels: list[int] = field(default_factory=list)
+    """Ids of calls whose answers nobody waits for any more: calls of former turns, or of this one."""
+    writes: list[tuple[int, list[Buffer]]] = field(default_factory=list)
+    """At most one per connection id."""
+    closes: list[int] = field(default_factory=list)
+    """After the bytes that were written so far; the core has forgotten these connections already."""
+    aborts: list[int] = field(default_factory=list)
+    """At once, with all that the client has not taken; forgotten likewise."""
+    pauses: list[int] = field(default_factory=list)
+    """Stop reading these sockets."""
+    resumes: list[int] = field(default_factory=list)
+    conversions: list[Conversion] = field(default_factory=list)
+    """To be run on a worker, one after the other; each goes to `GatewayCore.converted`."""
