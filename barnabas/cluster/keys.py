@@ -205,8 +205,11 @@ class TopicRecord:
     configs: dict[str, str]
 
 
-@dataclass(slots=True, frozen=True)
-class PartitionRecord:
+class PartitionRecord(
+    msgspec.Struct, frozen=True, rename={"in_sync_replicas": "isr", "leader_broker_epoch": "broker_epoch"}
+):
+    """No dataclass: a topic may have ten thousand of them, and one is made in a tenth of the time."""
+
     leader: int
     leader_epoch: int
     partition_epoch: int
@@ -442,8 +445,7 @@ def _with_topic_id(values: dict[str, Any]) -> dict[str, Any]:
 
 def _with_partitions(values: dict[str, Any]) -> dict[str, Any]:
     for partition in values["partitions"]:
-        partition["in_sync_replicas"] = partition["isr"]
-        partition["leader_broker_epoch"] = partition["broker_epoch"]
+        partition["broker_epoch"]
     return values
 
 

@@ -24,7 +24,14 @@ LOOP_LONGEST_TURN = Family(
     "barnabas_loop_longest_turn_ms",
     Kind.GAUGE,
     "The longest turn of a process's event loop in the last one to two minutes: how long whatever came had to wait at "
-    "most. It does not grow with the elements of a request; one of thousands of partitions that come or go is longer.",
+    "most. What one client asks does not make it long; a machine that runs something else meanwhile does.",
+    ("process",),
+)
+LOOP_LONGEST_TURN_CPU = Family(
+    "barnabas_loop_longest_turn_cpu_ms",
+    Kind.GAUGE,
+    "The most processor time that one turn of a process's event loop has used in the last one to two minutes: what the "
+    "process itself keeps others waiting, whatever else runs on the machine.",
     ("process",),
 )
 CPU_SECONDS = Family("process_cpu_seconds", Kind.COUNTER, "User and system time of a process.", ("process",))

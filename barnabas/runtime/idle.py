@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Iterator
-from time import monotonic_ns
+from time import monotonic_ns, thread_time_ns
 from typing import Final
 
 from barnabas.metrics.family import Family, Sample
@@ -22,7 +22,7 @@ _TURN_WINDOW_NS: Final = 60_000_000_000
 class _Turns:
     """What the loop has done so far."""
 
-    __slots__ = ("began_ns", "longest_ns", "waited_ns")
+    __slots__ = ("began_ns", "cpu_ns", "longest_cpu_ns", "longest_ns", "waited_ns")
 
     def __init__(self) -> None:
         self.waited_ns = 0
@@ -30,6 +30,9 @@ class _Turns:
         """The present turn."""
         self.longest_ns = 0
         """Of the turns since this was last set to 0."""
+        self.cpu_ns = 0
+        """What the thread had used at the end of the turn before; waiting uses next to nothing."""
+        self.longest_cpu_ns = 0
 
 
 _TURNS: Final = _Turns()
@@ -41,9 +44,13 @@ class _MeasuredSelector(selectors.DefaultSelector):
         turns = _TURNS
         if timeout is None or timeout > 0:
             COLLECTOR.loop_is_idle()
-        ended_ns = monotonic_ns()
-        if turns.began_ns and ended_ns - turns.began_ns > turns.longest_ns:
-            turns.longest_ns = ended_ns - turns.began_ns
+        ended_ns, cpu_ns = monotonic_ns(), thread_time_ns()
+        if turns.began_ns:
+            if ended_ns - turns.began_ns > turns.longest_ns:
+                turns.longest_ns = ended_ns - turns.began_ns
+            if cpu_ns - turns.cpu_ns > turns.longest_cpu_ns:
+                turns.longest_cpu_ns = cpu_ns - turns.cpu_ns
+        turns.cpu_ns = cpu_ns
         ready = super().select(timeout)
         turns.began_ns = began_ns = monotonic_ns()
         if timeout is None or timeout > 0:
@@ -65,6 +72,12 @@ def loop_waited_ns() -> int:
 def take_longest_turn_ns() -> int:
     """The longest turn since this was asked last, the present one left out."""
     longest_ns, _TURNS.longest_ns = _TURNS.longest_ns, 0
+    return longest_ns
+
+
+def take_longest_turn_cpu_ns() -> int:
+    """The most processor time that one turn has used since this was asked last, the present turn left out."""
+    longest_ns, _TURNS.longest_cpu_ns = _TURNS.longest_cpu_ns, 0
     return longest_ns
 
 

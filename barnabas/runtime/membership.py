@@ -47,8 +47,9 @@ from barnabas.cluster.messages import (
 )
 from barnabas.ports.etcd import Snapshot
 from barnabas.runtime.etcd import EtcdClient
+from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
 from barnabas.runtime.rpc import create_channel
 from barnabas.runtime.streams import StreamLink
 from barnabas.runtime.trace_parent import TraceParent
@@ -283,16 +284,22 @@ class MembershipClient:
             await before.retire()
 
     def _listen(self, address: str, hello: pb.SubscribeRequest, on_update: OnUpdate) -> StreamLink:
-        def take(data: bytes) -> None:
+        def take(data: bytes) -> Awaitable[None] | None:
             response = pb.SubscribeResponse.FromString(data)
             self.last_heard_ms = self._now_ms()
+            if len(data) >= LARGE_BYTES:
+                return take_large(response)
             if response.HasField("update"):
                 on_update(from_proto(UpdateMetadata, response.update), response.update)
+            return None
 
-        def take_first(data: bytes) -> None:
+        async def take_large(response: pb.SubscribeResponse) -> None:
+            on_update(await over_turns(from_proto_in_steps(UpdateMetadata, response.update)), response.update)
+
+        def take_first(data: bytes) -> Awaitable[None] | None:
             # What was applied before the connection was lost.
             self._tell_applied()
-            take(data)
+            return take(data)
 
         return StreamLink(
             address,

@@ -19,12 +19,13 @@ from barnabas.metrics.process_families import (
     GC_SECONDS,
     LOOP_LATENESS,
     LOOP_LONGEST_TURN,
+    LOOP_LONGEST_TURN_CPU,
     MAX_FDS,
     OPEN_FDS,
     RESIDENT_BYTES,
     START_TIME_SECONDS,
 )
-from barnabas.runtime.idle import LongestTurn, take_longest_turn_ns
+from barnabas.runtime.idle import LongestTurn, take_longest_turn_cpu_ns, take_longest_turn_ns
 from barnabas.runtime.stream_meter import STREAMS
 
 _PAGE_BYTES: Final = resource.getpagesize()
@@ -57,7 +58,8 @@ class LoopMeter:
 def measures_of_process(name: str) -> list[Measured]:
     """What every process tells of itself; call it once, on its event loop. `name` says which one of its pod it is."""
     longest_turn = LongestTurn(LOOP_LONGEST_TURN, name, take_longest_turn_ns, time.monotonic_ns)
-    return [ProcessMeter(name), LoopMeter(name), longest_turn, STREAMS]
+    most_cpu = LongestTurn(LOOP_LONGEST_TURN_CPU, name, take_longest_turn_cpu_ns, time.monotonic_ns)
+    return [ProcessMeter(name), LoopMeter(name), longest_turn, most_cpu, STREAMS]
 
 
 class ProcessMeter:

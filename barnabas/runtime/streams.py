@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import grpc
 import grpc.aio
@@ -39,11 +39,17 @@ _LATENESS_MS_MAX: Final = 500
 _log = get_logger("streams")
 
 
+OnMessage: TypeAlias = Callable[[bytes], Awaitable[None] | None]
+"""Handles one message; the next one comes when what it returns is done."""
+Packing: TypeAlias = Callable[[], Awaitable[bytes]]
+"""Begins to pack a message, when those before it are on their way."""
+
+
 class StreamHandler(Protocol):
     """What a service does with one stream that a client has opened."""
 
-    def on_message(self, data: bytes) -> None:
-        """One message of the client, in order."""
+    def on_message(self, data: bytes) -> Awaitable[None] | None:
+        """One message of the client, in order; the next one comes when what is returned is done."""
 
     def on_closed(self, reason: str) -> None:
         """The stream is gone; called exactly once, nothing comes after it."""
@@ -59,6 +65,7 @@ class _Conversation:
         "_closing",
         "_has_spoken",
         "_heartbeats",
+        "_is_handling",
         "_last_received",
         "_last_sent",
         "_loop",
@@ -79,7 +86,7 @@ class _Conversation:
         self,
         read: Callable[[], Awaitable[Any]],
         write: Callable[[bytes], Awaitable[None]],
-        on_message: Callable[[bytes], None],
+        on_message: OnMessage,
         pack_heartbeat: Callable[[int], bytes],
         pending_bytes_max: int,
     ) -> None:
@@ -89,12 +96,14 @@ class _Conversation:
         self._pack_heartbeat = pack_heartbeat
         self._pending_bytes_max = pending_bytes_max
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[bytes] = deque()
+        self._queue: deque[bytes | Packing] = deque()
         self.pending_bytes = 0
         self._wake_writer: asyncio.Future[None] | None = None
         self._resumed: asyncio.Event | None = None
         self._has_spoken = False
         """Heartbeats wait for a first message of ours: it is what the peer knows us by, however late it is."""
+        self._is_handling = False
+        """A message is being worked on over several turns: nothing is read meanwhile, so silence says nothing."""
         self._heartbeats = 0
         self._last_sent = self._last_received = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -109,6 +118,14 @@ class _Conversation:
         self._has_spoken = True
         self._queue.append(data)
         self.pending_bytes += len(data)
+        if self._wake_writer is not None and not self._wake_writer.done():
+            self._wake_writer.set_result(None)
+
+    def send_when_packed(self, packing: Packing) -> None:
+        if self.ended.done():
+            return
+        self._has_spoken = True
+        self._queue.append(packing)
         if self._wake_writer is not None and not self._wake_writer.done():
             self._wake_writer.set_result(None)
 
@@ -153,7 +170,12 @@ class _Conversation:
                 self._last_received = self._loop.time()
                 if self.ended.done():
                     return
-                self._on_message(data)
+                working = self._on_message(data)
+                if working is not None:
+                    self._is_handling = True
+                    await working
+                    self._is_handling = False
+                    self._last_received = self._loop.time()
                 if self._resumed is not None:
                     await self._resumed.wait()
         except MalformedMessage as error:
@@ -177,8 +199,11 @@ class _Conversation:
                     await self._wake_writer
                     self._wake_writer = None
                 data = queue.popleft()
-                await self._write(data)
-                self.pending_bytes -= len(data)
+                if callable(data):
+                    await self._write(await data())
+                else:
+                    await self._write(data)
+                    self.pending_bytes -= len(data)
                 self._last_sent = self._loop.time()
         except asyncio.CancelledError:
             self.end("the call was cancelled")
@@ -191,7 +216,7 @@ class _Conversation:
         now = self._loop.time()
         if due and now - due > _LATENESS_MS_MAX / 1000:
             self._last_received = min(now, self._last_received + (now - due))
-        if self._resumed is not None:
+        if self._resumed is not None or self._is_handling:
             self._last_received = now
         if now - self._last_received >= SILENCE_MS_MAX / 1000:
             self.end(f"the peer was silent for {SILENCE_MS_MAX} ms")
@@ -222,8 +247,8 @@ class StreamLink:
         *,
         hello: bytes,
         pack_heartbeat: Callable[[int], bytes],
-        on_up: Callable[[bytes], None],
-        on_message: Callable[[bytes], None],
+        on_up: OnMessage,
+        on_message: OnMessage,
         on_down: Callable[[str], None],
         random: Random | None = None,
         options: Options = (),
@@ -261,6 +286,11 @@ class StreamLink:
         """Queue one message; it goes out in the next turn when nothing else is being written."""
         if self._up and self._conversation is not None:
             self._conversation.send(data)
+
+    def send_when_packed(self, packing: Packing) -> None:
+        """Queue one large message, which is packed when its turn has come; what is sent later waits for it."""
+        if self._up and self._conversation is not None:
+            self._conversation.send_when_packed(packing)
 
     def reset(self, reason: str) -> None:
         """Give up the present stream, for what the caller has seen in it, and connect again."""
@@ -309,14 +339,13 @@ class StreamLink:
             await channel.close(None)
         return reason
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, data: bytes) -> Awaitable[None] | None:
         if self._up:
-            self._on_message(data)
-            return
+            return self._on_message(data)
         self._up = True
         self._up_since = asyncio.get_running_loop().time()
         STREAMS.opened[self.method] += 1
-        self._on_up(data)
+        return self._on_up(data)
 
     def _call_down(self, reason: str) -> None:
         try:
@@ -348,6 +377,10 @@ class ServerStream:
         """Queue one message; it goes out in the next turn when nothing else is being written."""
         self._conversation.send(data)
 
+    def send_when_packed(self, packing: Packing) -> None:
+        """Queue one large message, which is packed when its turn has come; what is sent later waits for it."""
+        self._conversation.send_when_packed(packing)
+
     def close(self, reason: str) -> None:
         """End the stream with UNAVAILABLE and the reason; what waits to be sent is dropped."""
         self._conversation.end(reason)
@@ -371,8 +404,8 @@ class _Incoming:
 
     handler: StreamHandler
 
-    def on_message(self, data: bytes) -> None:
-        self.handler.on_message(data)
+    def on_message(self, data: bytes) -> Awaitable[None] | None:
+        return self.handler.on_message(data)
 
     def pack_heartbeat(self, count: int) -> bytes:
         return self.handler.pack_heartbeat(count)

@@ -7,6 +7,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.keys import (
@@ -107,7 +108,7 @@ class Etcd:
         for _ in range(self.random.randrange(4)):
             number = self.random.randrange(len(partitions))
             old = partitions[number]
-            partitions[number] = replace(
+            partitions[number] = structs.replace(
                 old,
                 leader=self.random.choice(NODES),
                 leader_epoch=old.leader_epoch + self.random.randrange(2),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from barnabas.cluster.keys import PartitionRecord
 from tests.sim.history import History
@@ -22,7 +21,7 @@ MOVING = PartitionRecord(
     adding_replicas=(3,),
     removing_replicas=(1,),
 )
-MOVED = replace(
+MOVED = structs.replace(
     MOVING,
     leader_epoch=1,
     partition_epoch=2,
@@ -40,7 +39,7 @@ def test_a_member_without_what_is_committed_is_noticed_until_it_is_a_replica_no_
     promises = Promises(History())
     promise = promises.of(KEY)
     promise.book.add([], 20, 0)
-    one = replace(MOVING, in_sync_replicas=(1,))
+    one = structs.replace(MOVING, in_sync_replicas=(1,))
     promises.elections.current[KEY] = MOVING
     with pytest.raises(InvariantViolation, match="I2: 1 is in sync"):
         promises._check_complete(KEY, promise, one)

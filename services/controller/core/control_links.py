@@ -188,21 +188,22 @@ class ControlLinks:
         """The beginning of a stream. `full` is the present image."""
         image = self._image
         link.told_everything = True
-        effects = [self._tell_leadership(link, controller_epoch, now_ms, full=True)]
+        effects = [self._tell_leadership(link, _replicas_of(link.node_id, full), controller_epoch, now_ms, full=True)]
         for topic_id in image.deletions:
             effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
         effects.append(self._send(link, controller_epoch, now_ms, full))
         return effects
 
-    def _tell_leadership(self, link: ControlLink, controller_epoch: int, now_ms: int, *, full: bool) -> Effect:
-        """All partitions that it has a replica of."""
+    def _tell_leadership(
+        self, link: ControlLink, topics: list[TopicMetadata], controller_epoch: int, now_ms: int, *, full: bool
+    ) -> Effect:
+        """`topics` with the partitions that it has a replica of."""
         image = self._image
         link.offline_log_dirs = self._offline_log_dirs(link)
         link.room_changes = self._room_changes(link)
-        topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
         leader_and_isr = LeaderAndIsr(
             full=full,
-            topics=[topic for topic in topics if topic.partitions],
+            topics=topics,
             unknown_partitions=list(unknown_partitions(image)) if full else [],
             unknown_topics=unknown_topics(image) if full else [],
             revision=image.revision if full else 0,
@@ -222,10 +223,15 @@ class ControlLinks:
         once more: the answer says which lie there.
         """
         return [
-            self._tell_leadership(link, controller_epoch, now_ms, full=False)
+            self._tell_leadership(link, self._all_replicas_of(link), controller_epoch, now_ms, full=False)
             for link in self.by_node.values()
             if link.told_everything and self._has_another_disk_to_tell_of(link)
         ]
+
+    def _all_replicas_of(self, link: ControlLink) -> list[TopicMetadata]:
+        image = self._image
+        topics = [image.topic_metadata(topic, link.node_id) for topic in image.topics.values()]
+        return [topic for topic in topics if topic.partitions]
 
     def _has_another_disk_to_tell_of(self, link: ControlLink) -> bool:
         if self._room_changes(link) != link.room_changes:
@@ -246,7 +252,7 @@ class ControlLinks:
                 self._forget_errors(link, {key for key in told if key[0] in changes.deleted_topics})
             for topic_id in changes.deleted_topics:
                 effects += self._tell_deletion(link, topic_id, controller_epoch, now_ms)
-            topics = self._changed_topics(link, changes)
+            topics = [] if update is None else _replicas_of(link.node_id, update)
             if topics:
                 leader_and_isr = LeaderAndIsr(full=False, topics=topics)
                 effects.append(self._send(link, controller_epoch, now_ms, leader_and_isr))
@@ -258,16 +264,6 @@ class ControlLinks:
             if update is not None:
                 effects.append(self._send(link, controller_epoch, now_ms, update))
         return effects
-
-    def _changed_topics(self, link: ControlLink, changes: Changes) -> list[TopicMetadata]:
-        image = self._image
-        committed = [image.topics_by_id[each] for each in changes.topics if each in image.topics_by_id]
-        topics = []
-        for topic in committed:
-            metadata = image.topic_metadata(topic, link.node_id, changes.partitions.get(topic.topic_id))
-            if metadata.partitions:
-                topics.append(metadata)
-        return topics
 
     def _has_no_news_for(self, link: ControlLink) -> None:
         """What it is told of its partitions already is what there is to know of the present revision too."""
@@ -416,6 +412,19 @@ class ControlLinks:
     def _has_deleted(self, node_id: int, topic_id: bytes) -> bool:
         link = self.by_node.get(node_id)
         return link is not None and topic_id in link.deleted_topic_ids
+
+
+def _replicas_of(node_id: int, update: UpdateMetadata) -> list[TopicMetadata]:
+    """The topics of an update with the partitions that this logstore has a replica of.
+
+    They are the update's own objects: a topic of ten thousand partitions is converted once, not once for each logstore.
+    """
+    topics = []
+    for topic in update.topics:
+        partitions = [each for each in topic.partitions if node_id in each.replicas]
+        if partitions:
+            topics.append(replace(topic, partitions=partitions))
+    return topics
 
 
 def _note_nodes(

@@ -38,7 +38,7 @@ from services.controller.core.image import Changes, ControllerImage
 from services.controller.core.isr_changes import IsrChanges
 from services.controller.core.journal import Journal
 from services.controller.core.known_members import note_members
-from services.controller.core.leader_elections import elect_leaders, waiting_for_leaders
+from services.controller.core.leader_elections import PARTITIONS_PER_LOOK, LeaderElections
 from services.controller.core.liveness import LogstoreLiveness
 from services.controller.core.metadata import full_update, incremental_update
 from services.controller.core.operator_requests import OperatorRequest
@@ -94,10 +94,9 @@ class Controller:
         self._wall_ms = wall_ms
         self._effects: list[Effect] = []
         self._active = False
-        # Topics whose leaders have to be looked at, because they or a logstore changed.
-        self._electable: dict[bytes, None] = {}
-        # Topics in which a replica stays in sync until the leader has acknowledged `min.insync.replicas`.
-        self._waiting_for_leaders: dict[bytes, None] = {}
+        self._elections = LeaderElections(self.image, self.rules)
+        # How many partitions the elections may still look at in this turn.
+        self._looks_left = PARTITIONS_PER_LOOK
         # What is told when the Txn in flight is in the image.
         self._on_committed: Callable[[], list[Effect]] | None = None
         self._isr_changes_went_last = False
@@ -183,10 +182,9 @@ class Controller:
             else:
                 was_unaware = self.links.is_unaware(link)
                 electable = self.links.on_response(link, response, now_ms)
-                self._electable |= electable
+                self._elections.add(electable)
                 if was_unaware and not self.links.is_unaware(link):
-                    self._electable |= self._waiting_for_leaders
-                    self._waiting_for_leaders.clear()
+                    self._elections.add_waiting()
                 self._deletions_due = True
                 self._drains_due |= bool(electable)
         return self._turn(now_ms)
@@ -229,7 +227,7 @@ class Controller:
             self._effects += self._isr_changes.add(request_id, request, now_ms)
         elif isinstance(request, ControlledShutdownRequest):
             self._effects += self._shutdowns.add(request_id, request, now_ms)
-            self._electable = dict.fromkeys(self.image.chunks)
+            self._elections.restart()
         else:
             self._effects += self._requests.add(request_id, request, now_ms)
         return self._turn(now_ms)
@@ -246,9 +244,14 @@ class Controller:
             dues += [self._requests.due_ms(), self._isr_changes.due_ms(), self._shutdowns.due_ms()]
             if self._balances:
                 dues.append(self._balance_ms)
-            if self.journal.idle and self._requests.has_more:
+            if self.has_more_to_look_at:
                 dues.append(now_ms)
         return min((due for due in dues if due is not None), default=None)
+
+    @property
+    def has_more_to_look_at(self) -> bool:
+        """The last turn had no time for all that is to be decided."""
+        return self.journal.idle and (self._requests.has_more or not self._elections.are_done)
 
     @property
     def settings(self) -> ElectionSettings:
@@ -273,7 +276,8 @@ class Controller:
             self._tell_everything_where_due(now_ms)
             self._effects += self._requests.answers(now_ms)
             self._effects += self._isr_changes.expire(now_ms)
-            self._effects += self._shutdowns.answers(now_ms, elections_are_done=not self._electable)
+            self._effects += self._shutdowns.answers(now_ms, elections_are_done=self._elections.are_done)
+        self._looks_left = PARTITIONS_PER_LOOK
         effects, self._effects = self._effects, []
         return effects
 
@@ -306,7 +310,7 @@ class Controller:
 
     def _begin_again(self) -> None:
         """The image is new: every stream and subscription has everything told once more."""
-        self._electable = dict.fromkeys(self.image.chunks)
+        self._elections.restart()
         self._members_due = self._deletions_due = self._drains_due = True
         self.subscriptions.published_revision = self.image.revision
         self.links.tell_again()
@@ -325,9 +329,9 @@ class Controller:
             self._begin_again()
             return
         if changes.logstores or changes.broker_configs or changes.drains:
-            self._electable = dict.fromkeys(self.image.chunks)
+            self._elections.restart()
         else:
-            self._electable |= changes.topics
+            self._elections.add(changes.topics)
         self._members_due |= changes.members
         self._deletions_due = True
         self._drains_due |= self.drains.may_go_on_after(changes)
@@ -337,6 +341,7 @@ class Controller:
         update = incremental_update(self.image, changes, controller_epoch)
         self._effects += self.links.tell_changes(changes, update, controller_epoch, now_ms)
         if update is not None:
+            self._looks_left -= sum([len(topic.partitions) for topic in update.topics])
             self.subscriptions.published_revision = update.revision
             if self.subscriptions.by_id:
                 self._effects.append(PublishMetadata(update))
@@ -357,12 +362,9 @@ class Controller:
 
     def _next_writes(self) -> Sequence[Write]:
         live = self._liveness.current()
-        elections = elect_leaders(self.image, live, self.rules, self._electable)
-        if elections:
+        elections = self._elections.next_writes(live, self._looks_left)
+        if elections or not self._elections.are_done:
             return elections
-        waiting = waiting_for_leaders(self.image, live, self.rules, self._electable)
-        self._waiting_for_leaders |= dict.fromkeys(waiting)
-        self._electable.clear()
         looked_through = self._liveness.end_suspicion()
         if looked_through:
             return looked_through
@@ -423,7 +425,7 @@ class Controller:
         return []
 
     def _tell_everything_where_due(self, now_ms: int) -> None:
-        if self._electable:
+        if not self._elections.are_done:
             return
         new_links = self.links.to_be_told(now_ms)
         if new_links:

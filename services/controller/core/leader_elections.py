@@ -2,7 +2,8 @@
 room on it.
 
 A logstore that registers again has restarted, even where its lease never ended: its partitions get a new leader epoch.
-What becomes of one partition is decided in `partition_changes`; here it is decided for all of them, a chunk a write.
+What becomes of one partition is decided in `partition_changes`; here it is decided for all of them, a chunk a write,
+and some thousands in a turn of the controller.
 """
 
 from __future__ import annotations
@@ -15,51 +16,81 @@ from services.controller.core.partition_changes import Liveness, TopicRules, aft
 from services.controller.core.topic_rules import TopicRulesTable
 from services.controller.core.writes import BYTES_MAX, OPERATIONS_MAX, Write, put
 
-
-def elect_leaders(
-    image: ControllerImage, live: Liveness, rules: TopicRulesTable, topic_ids: Iterable[bytes]
-) -> list[Write]:
-    """New states for the partitions of these topics that have to change, a chunk a write; one Txn's worth."""
-    writes: list[Write] = []
-    byte_count = 0
-    for topic_id in topic_ids:
-        if topic_id in image.deletions:
-            continue
-        topic_rules = rules.of(topic_id)
-        for number, chunk in sorted(image.chunks.get(topic_id, {}).items()):
-            partitions = tuple(
-                [
-                    after_liveness(partition, live.at(topic_id, at), topic_rules)
-                    for at, partition in enumerate(chunk.partitions, number * PARTITIONS_PER_CHUNK)
-                ]
-            )
-            if partitions == chunk.partitions:
-                continue
-            write = put(image.keys.chunk(topic_id, number), PartitionChunk(topic_id, number, partitions))
-            byte_count += len(write.value or b"")
-            if writes and (len(writes) == OPERATIONS_MAX or byte_count > BYTES_MAX):
-                return writes
-            writes.append(write)
-    return writes
+PARTITIONS_PER_LOOK = 2_000
+"""Some 4 µs each, and some 10 more where there is something to change."""
 
 
-def waiting_for_leaders(
-    image: ControllerImage, live: Liveness, rules: TopicRulesTable, topic_ids: Iterable[bytes]
-) -> list[bytes]:
-    """Of these topics, whose elections are done, the ones to look at again when a leader has acknowledged
-    `min.insync.replicas`.
-    """
-    if not live.unaware:
-        return []
-    return [
-        topic_id
-        for topic_id in topic_ids
-        if topic_id not in image.deletions and _waits_for_leader(image, live, rules.of(topic_id), topic_id)
-    ]
+class LeaderElections:
+    """The topics to look through, because they or a logstore changed, and how far that has come."""
 
+    def __init__(self, image: ControllerImage, rules: TopicRulesTable) -> None:
+        self._image = image
+        self._rules = rules
+        self._due: dict[bytes, int] = {}
+        """By topic, the number of the first chunk to look at."""
+        self.waiting_for_leaders: dict[bytes, None] = {}
+        """Topics in which a replica stays in sync until the leader has acknowledged `min.insync.replicas`."""
 
-def _waits_for_leader(image: ControllerImage, live: Liveness, rules: TopicRules, topic_id: bytes) -> bool:
-    return any(
-        waits_for_leader(partition, live.at(topic_id, number), rules)
-        for number, partition in image.partitions(topic_id)
-    )
+    @property
+    def are_done(self) -> bool:
+        return not self._due
+
+    def add(self, topic_ids: Iterable[bytes]) -> None:
+        """Look through these topics, from their first partition."""
+        self._due |= dict.fromkeys(topic_ids, 0)
+
+    def restart(self) -> None:
+        """Look through all topics."""
+        self._due = dict.fromkeys(self._image.chunks, 0)
+
+    def add_waiting(self) -> None:
+        """Look again at the topics that wait for a leader's acknowledgement."""
+        self.add(self.waiting_for_leaders)
+        self.waiting_for_leaders.clear()
+
+    def next_writes(self, live: Liveness, partitions_max: int = PARTITIONS_PER_LOOK) -> list[Write]:
+        """New states for partitions that have to change, a chunk a write: one Txn's worth.
+
+        Look at `partitions_max` partitions, and at the rest of their chunk. Where there is nothing to write, `are_done`
+        says whether that was all. A topic with changes is looked through again when they are in the image.
+        """
+        writes: list[Write] = []
+        byte_count = 0
+        for topic_id, first in list(self._due.items()):
+            if topic_id not in self._image.deletions:
+                rules = self._rules.of(topic_id)
+                chunks = self._image.chunks.get(topic_id, {})
+                for number in sorted(each for each in chunks if each >= first):
+                    if partitions_max <= 0:
+                        return writes
+                    partitions_max -= len(chunks[number].partitions)
+                    write = self._look(topic_id, number, chunks[number], live, rules)
+                    if write is not None:
+                        byte_count += len(write.value or b"")
+                        if writes and (len(writes) == OPERATIONS_MAX or byte_count > BYTES_MAX):
+                            return writes
+                        writes.append(write)
+                    elif not writes:
+                        self._due[topic_id] = number + 1
+            if not writes:
+                del self._due[topic_id]
+        return writes
+
+    def _look(
+        self, topic_id: bytes, number: int, chunk: PartitionChunk, live: Liveness, rules: TopicRules
+    ) -> Write | None:
+        first = number * PARTITIONS_PER_CHUNK
+        partitions = tuple(
+            [
+                after_liveness(partition, live.at(topic_id, at), rules)
+                for at, partition in enumerate(chunk.partitions, first)
+            ]
+        )
+        if partitions != chunk.partitions:
+            return put(self._image.keys.chunk(topic_id, number), PartitionChunk(topic_id, number, partitions))
+        if live.unaware and any(
+            waits_for_leader(partition, live.at(topic_id, at), rules)
+            for at, partition in enumerate(chunk.partitions, first)
+        ):
+            self.waiting_for_leaders[topic_id] = None
+        return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec import structs
 
 from barnabas.cluster.keys import PartitionRecord, Role
 from barnabas.cluster.operation_records import BalanceRecord, DrainRecord
@@ -174,4 +175,4 @@ def _in_former_order(staying: PartitionRecord, moving: PartitionRecord) -> Parti
     (adding,), (removing,) = moving.adding_replicas, moving.removing_replicas
     order = [removing if each == adding else each for each in moving.replicas if each != removing]
     in_sync = [each for each in order if each in staying.in_sync_replicas]
-    return replace(staying, replicas=tuple(order), in_sync_replicas=tuple(in_sync))
+    return structs.replace(staying, replicas=tuple(order), in_sync_replicas=tuple(in_sync))

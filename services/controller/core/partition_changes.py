@@ -24,6 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
 
@@ -109,7 +111,7 @@ def awaited(partition: PartitionRecord, members: Sequence[int], live: Liveness, 
     """
     if partition.leader not in live.unaware or len(members) >= _least_in_sync(partition, rules):
         return ()
-    if not _still_leads(replace(partition, in_sync_replicas=tuple(members)), live):
+    if not _still_leads(structs.replace(partition, in_sync_replicas=tuple(members)), live):
         return ()
     leaving = [node_id for node_id in partition.in_sync_replicas if node_id not in members]
     return tuple([node_id for node_id in leaving if node_id not in live.suspect])
@@ -127,7 +129,7 @@ def with_isr(
     ordered = tuple([node_id for node_id in partition.replicas if node_id in members])
     changed = _with_members(partition, ordered, live, rules)
     if recovered and changed.leader_recovering:
-        changed = replace(changed, leader_recovering=False)
+        changed = structs.replace(changed, leader_recovering=False)
     return _committed(partition, _completed(changed, live))
 
 
@@ -181,7 +183,7 @@ def reassignment_cancelled(partition: PartitionRecord, live: Liveness, rules: To
 
 def without_eligible(partition: PartitionRecord) -> PartitionRecord:
     """Nobody may lead besides the ISR: `min.insync.replicas` is about to be another one, and watermarks may move."""
-    return _committed(partition, replace(partition, eligible_leader_replicas=()))
+    return _committed(partition, structs.replace(partition, eligible_leader_replicas=()))
 
 
 def _moved(
@@ -196,7 +198,7 @@ def _moved(
     members = tuple([each for each in replicas if each in partition.in_sync_replicas])
     if not members:
         return None
-    changed = replace(
+    changed = structs.replace(
         partition,
         replicas=replicas,
         in_sync_replicas=members,
@@ -250,7 +252,7 @@ def _with_members(
         )
     if members == partition.in_sync_replicas and eligible == partition.eligible_leader_replicas:
         return partition
-    return replace(partition, in_sync_replicas=members, eligible_leader_replicas=eligible)
+    return structs.replace(partition, in_sync_replicas=members, eligible_leader_replicas=eligible)
 
 
 def _still_leads(partition: PartitionRecord, live: Liveness) -> bool:
@@ -289,12 +291,12 @@ def _with_any_leader(
 
 
 def _led_by(partition: PartitionRecord, node_id: int, live: Liveness) -> PartitionRecord:
-    return replace(partition, leader=node_id, leader_broker_epoch=live.epoch_of(node_id))
+    return structs.replace(partition, leader=node_id, leader_broker_epoch=live.epoch_of(node_id))
 
 
 def _led_unclean(partition: PartitionRecord, node_id: int, live: Liveness) -> PartitionRecord:
     """A leader that may lack committed records: it starts alone, and says when it has looked at its log (KIP-704)."""
-    return replace(
+    return structs.replace(
         _led_by(partition, node_id, live),
         in_sync_replicas=(node_id,),
         eligible_leader_replicas=(),
@@ -316,7 +318,7 @@ def _completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
     leader = partition.leader if partition.leader in target else _first(_drained_last(target, live), live.is_live)
     if leader is None:
         return partition
-    done = replace(
+    done = structs.replace(
         partition,
         replicas=target,
         in_sync_replicas=target,
@@ -337,7 +339,7 @@ def _committed(before: PartitionRecord, after: PartitionRecord) -> PartitionReco
         return before
     has_another_leader = (after.leader, after.leader_broker_epoch) != (before.leader, before.leader_broker_epoch)
     has_lost_a_replica = not set(before.replicas) <= set(after.replicas)
-    return replace(
+    return structs.replace(
         after,
         leader_epoch=before.leader_epoch + (has_another_leader or has_lost_a_replica),
         partition_epoch=before.partition_epoch + 1,

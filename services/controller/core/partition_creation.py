@@ -7,7 +7,7 @@ is then, for leaders may have moved since the decision. Growth that breaks off l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
@@ -19,9 +19,11 @@ from barnabas.cluster.messages import (
     NewPartitions,
 )
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import Steps
 from services.controller.core.image import ControllerImage
 from services.controller.core.partition_changes import Liveness
 from services.controller.core.placement import (
+    PACKED_PER_ELEMENT,
     Placement,
     Refused,
     replication_factor_of,
@@ -38,13 +40,17 @@ class PartitionCreation:
     steps: list[Step] = field(default_factory=list)
 
 
-def create_partitions(image: ControllerImage, request: CreatePartitionsRequest, live: Liveness) -> PartitionCreation:
-    """Decide about every topic of the request."""
+def create_partitions(
+    image: ControllerImage, request: CreatePartitionsRequest, live: Liveness
+) -> Steps[PartitionCreation]:
+    """Decide about every topic of the request. Between two steps leaders may move, and no topic changes its size."""
     creation = PartitionCreation()
     placement = Placement(image, live)
+    yield from placement.count()
     occurrences = Counter(asked.topic for asked in request.topics)
     excessive = sum(_added(image, asked) for asked in request.topics) > PARTITIONS_PER_REQUEST_MAX
     for asked in request.topics:
+        yield 1
         try:
             if occurrences[asked.topic] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -56,7 +62,7 @@ def create_partitions(image: ControllerImage, request: CreatePartitionsRequest, 
             _check_known(image, topic)
             if excessive:
                 raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
-            added = _place(image, topic, asked, placement)
+            added = yield from _place(image, topic, asked, placement)
         except Refused as refused:
             creation.results.append(CreatePartitionsResult(refused.error_code, refused.message))
             creation.topic_ids.append(b"")
@@ -64,7 +70,7 @@ def create_partitions(image: ControllerImage, request: CreatePartitionsRequest, 
         creation.results.append(CreatePartitionsResult(ErrorCode.NONE))
         creation.topic_ids.append(topic.topic_id)
         if not request.validate_only:
-            creation.steps += _steps(image, topic, added)
+            creation.steps += yield from _steps(image, topic, added)
     return creation
 
 
@@ -93,22 +99,26 @@ def _check_known(image: ControllerImage, topic: TopicRecord) -> None:
 
 def _place(
     image: ControllerImage, topic: TopicRecord, asked: NewPartitions, placement: Placement
-) -> list[PartitionRecord]:
+) -> Steps[list[PartitionRecord]]:
     """The first state of each new partition."""
     added = asked.count - topic.partitions
     replication_factor = replication_factor_of(image, topic)
     if not asked.assignments:
-        return placement.place(added, replication_factor)
+        return (yield from placement.place(added, replication_factor))
     if len(asked.assignments) != added:
         message = (
             f"Attempted to add {added} additional partition(s), "
             f"but only {len(asked.assignments)} assignment(s) were specified."
         )
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    return [placement.place_by_hand(assignment, replication_factor) for assignment in asked.assignments]
+    placed = []
+    for assignment in asked.assignments:
+        placed.append(placement.place_by_hand(assignment, replication_factor))
+        yield 1
+    return placed
 
 
-def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[PartitionRecord]) -> Iterator[Step]:
+def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[PartitionRecord]) -> Steps[list[Step]]:
     """New chunks, as many a Txn as it takes; then the end of the last old chunk with the record that counts it all."""
     free = -topic.partitions % PARTITIONS_PER_CHUNK
     chunks: list[Write] = []
@@ -116,9 +126,8 @@ def _steps(image: ControllerImage, topic: TopicRecord, added: Sequence[Partition
         number = (topic.partitions + first) // PARTITIONS_PER_CHUNK
         packed = tuple(added[first : first + PARTITIONS_PER_CHUNK])
         chunks.append(put(image.keys.chunk(topic.topic_id, number), PartitionChunk(topic.topic_id, number, packed)))
-    for txn in pack(chunks):
-        yield written(txn)
-    yield lambda: _commit(image, topic.topic, added[:free], len(added))
+        yield len(packed) // PACKED_PER_ELEMENT
+    return [*map(written, pack(chunks)), lambda: _commit(image, topic.topic, added[:free], len(added))]
 
 
 def _commit(image: ControllerImage, name: str, extension: Sequence[PartitionRecord], added: int) -> list[Write]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barnabas.cluster.keys import PartitionRecord, TopicRecord
+from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionRecord, TopicRecord
 from barnabas.cluster.messages import Assignment
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import Steps
 from services.controller.core.image import ControllerImage
 from services.controller.core.partition_changes import Liveness, first_state
 from services.controller.core.replica_spread import ReplicaSpread
+
+# Partitions that are placed, packed or counted in the time for which one element of a request is charged
+# (`requests.ELEMENTS_PER_TURN`).
+_PLACED_PER_ELEMENT = 10
+PACKED_PER_ELEMENT = 40
+_COUNTED_PER_ELEMENT = 100
 
 
 class Refused(Exception):  # noqa: N818  (a value on its way to the one place that answers)
@@ -35,11 +42,18 @@ class Placement:
         # They may take replicas where there are too few others, as Kafka's fenced brokers do; drained ones may not.
         self._others = sorted(image.known_node_ids().difference(racks, live.drained))
         self._spread = ReplicaSpread(racks)
-        for topic_id in image.chunks:
-            for _, partition in image.partitions(topic_id):
-                self._spread.count(partition.replicas)
 
-    def place(self, partitions: int, replication_factor: int) -> list[PartitionRecord]:
+    def count(self) -> Steps[None]:
+        """Take note of what is there; to be done before anything is placed."""
+        image = self._image
+        for topic_id in list(image.chunks):
+            partitions = [partition for _, partition in image.partitions(topic_id)]
+            for first in range(0, len(partitions), PARTITIONS_PER_CHUNK):
+                for partition in partitions[first : first + PARTITIONS_PER_CHUNK]:
+                    self._spread.count(partition.replicas)
+                yield min(len(partitions), PARTITIONS_PER_CHUNK) // _COUNTED_PER_ELEMENT
+
+    def place(self, partitions: int, replication_factor: int) -> Steps[list[PartitionRecord]]:
         """New partitions on live logstores, and on others only where those are too few. Raises Refused."""
         live, others = len(self._spread.racks), self._others
         if live == 0 or replication_factor > live + len(others):
@@ -53,7 +67,9 @@ class Placement:
             message = f"Unable to replicate the partition {replication_factor} time(s): {why}"
             raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
         placed = []
-        for _ in range(partitions):
+        for number in range(partitions):
+            if number % _PLACED_PER_ELEMENT == _PLACED_PER_ELEMENT - 1:
+                yield 1
             replicas = self._spread.place(min(replication_factor, live))
             state = first_state((*replicas, *others[: replication_factor - len(replicas)]), self._live)
             assert state is not None, "the first replica is live"

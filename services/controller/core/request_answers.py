@@ -56,13 +56,8 @@ def at_revision(response: Response, revision: int) -> Response:
 def elements_of(request: Request) -> int:
     """About how much there is to decide; gateways count in the same way what they put into one request."""
     match request:
-        case CreateTopicsRequest():
-            return sum(
-                1 + (max(0, each.partitions) + len(each.configs)) // 10 + len(each.assignments)
-                for each in request.topics
-            )
-        case CreatePartitionsRequest():
-            return sum(1 + max(0, each.count) // 10 + len(each.assignments) for each in request.topics)
+        case CreateTopicsRequest() | CreatePartitionsRequest():
+            return 0  # They are decided in steps, each with its own cost.
         case DeleteTopicsRequest():
             return len(request.topics)
         case AlterConfigsRequest():

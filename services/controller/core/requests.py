@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from barnabas.cluster.keys import ProducerIdsRecord
 from barnabas.cluster.messages import (
@@ -25,6 +25,7 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
 )
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import Steps
 from services.controller.core.chunk_changes import PartitionKey
 from services.controller.core.config_changes import alter_configs
 from services.controller.core.control_links import ControlLinks
@@ -51,8 +52,8 @@ _ALLOCATE_TIMEOUT_MS = 5000
 # Unwritten and unanswered ones together: more come than etcd takes, and each that waits costs memory and a look per
 # turn. An answer at once that clients retry is better than one that is late for everybody.
 REQUESTS_MAX = 1000
-# Of requests that a turn decides about, some 100 µs each: the lease is renewed between turns. One request may have
-# more; what gateways put into one is bounded by them.
+# Of requests that a turn decides about, some 100 µs each: the lease is renewed between turns. New partitions of one
+# request may take several turns; what else one request may name is bounded by the gateways.
 ELEMENTS_PER_TURN = 200
 
 
@@ -70,6 +71,9 @@ class Waiting:
     gateways_must_know: bool = True
     # The revision that makes the answer true; -1 while it is not written.
     revision: int = -1
+
+
+_Decision: TypeAlias = tuple[Waiting, list[Step]]
 
 
 @dataclass(slots=True)
@@ -106,13 +110,15 @@ class Requests:
         self._operators = Operators(image, liveness, rules, drains, wall_ms)
         self._min_isr_changes = MinInsyncReplicasChanges(image, links, rules)
         self._queue: deque[tuple[int, Request, int]] = deque()
+        self._deciding: tuple[int, Steps[_Decision]] | None = None
+        """Id of the request that is decided over several turns; nothing else is decided meanwhile."""
         self._job: _Job | None = None
         self._waiting: dict[int, Waiting] = {}
         self._turn_is_full = False
 
     def add(self, request_id: int, request: Request, now_ms: int) -> list[Effect]:
         """Take it up, or answer at once that it was not done."""
-        if len(self._queue) + len(self._waiting) >= REQUESTS_MAX:
+        if len(self._queue) + len(self._waiting) + (self._deciding is not None) >= REQUESTS_MAX:
             return [Respond(request_id, not_done(request, f"the controller is busy: {REQUESTS_MAX} requests wait"))]
         timeout_ms = _ALLOCATE_TIMEOUT_MS if isinstance(request, AllocateProducerIdsRequest) else request.timeout_ms
         self._queue.append((request_id, request, now_ms + max(0, timeout_ms)))
@@ -120,8 +126,8 @@ class Requests:
 
     @property
     def has_more(self) -> bool:
-        """Requests wait that the last turn had no time for."""
-        return self._job is None and len(self._queue) > 0 and self._turn_is_full
+        """There is something to decide that the last turn had no time for."""
+        return self._job is None and self._turn_is_full
 
     def next_step(self) -> tuple[list[Write], list[Effect]]:
         """What to write next for requests, none when there is nothing; and answers that need no writing.
@@ -131,25 +137,44 @@ class Requests:
         effects: list[Effect] = []
         elements_left = ELEMENTS_PER_TURN
         self._turn_is_full = False
-        while self._job is not None or self._queue:
+        while self._job is not None or self._deciding is not None or self._queue:
             if self._job is None:
-                self._turn_is_full = elements_left <= 0
-                if self._turn_is_full:
+                if elements_left <= 0:
+                    self._turn_is_full = True
                     break
-                elements_left -= elements_of(self._queue[0][1])
-                request_id, request, deadline_ms = self._queue.popleft()
-                waiting, steps = self._decide(request_id, request, deadline_ms)
+                if self._deciding is None:
+                    request_id, request, deadline_ms = self._queue.popleft()
+                    elements_left -= elements_of(request)
+                    self._deciding = request_id, self._decide(request_id, request, deadline_ms)
+                elements_left, decision = self._decided(elements_left)
+                if decision is None:
+                    continue
+                waiting, steps = decision
                 if not steps:
-                    effects.append(Respond(request_id, waiting.response))
+                    effects.append(Respond(waiting.request_id, waiting.response))
                     continue
                 self._job = _Job(deque(steps), waiting)
-                self._waiting[request_id] = waiting
+                self._waiting[waiting.request_id] = waiting
             writes = self._job.steps[0]()
             if writes:
                 return writes, effects
             # What it was to change has become so, or is gone, since it was decided.
             self.on_step_committed()
         return [], effects
+
+    def _decided(self, elements_max: int) -> tuple[int, _Decision | None]:
+        """Go on with the request that is being decided. Return how many elements are left, and the decision, or None
+        where they are used up before."""
+        assert self._deciding is not None
+        _, steps = self._deciding
+        try:
+            elements_max -= next(steps)
+            while elements_max > 0:
+                elements_max -= next(steps)
+        except StopIteration as end:
+            self._deciding = None
+            return elements_max, end.value
+        return elements_max, None
 
     def on_step_committed(self) -> list[Effect]:
         """Nobody is answered yet: what is written has to be known, too."""
@@ -184,6 +209,9 @@ class Requests:
         """Nothing is answered here any more; only what was not begun has certainly changed nothing."""
         effects: list[Effect] = [Reject(request_id, untouched=True) for request_id, _, _ in self._queue]
         effects += [Reject(request_id, untouched=False) for request_id in self._waiting]
+        if self._deciding is not None:
+            effects.append(Reject(self._deciding[0], untouched=True))
+            self._deciding = None
         self._queue.clear()
         self._waiting.clear()
         self._job = None
@@ -195,13 +223,14 @@ class Requests:
         deadlines = [each.deadline_ms for each in self._waiting.values()] + [each[2] for each in self._queue]
         return min(deadlines, default=None)
 
-    def _decide(self, request_id: int, request: Request, deadline_ms: int) -> tuple[Waiting, list[Step]]:
+    def _decide(self, request_id: int, request: Request, deadline_ms: int) -> Steps[_Decision]:
+        """What is answered, and the Txns that make it true."""
         image, live = self._image, self._liveness.current()
         # Where nothing is written: the gateway waits for this one, and must not wait for one that it is never told.
         known_revision = self._subscriptions.published_revision
         match request:
             case CreateTopicsRequest():
-                creation = create_topics(image, request, self._defaults, self._new_topic_id, live)
+                creation = yield from create_topics(image, request, self._defaults, self._new_topic_id, live)
                 ids = [b"" if request.validate_only or each.error_code else each.topic_id for each in creation.results]
                 response = CreateTopicsResponse(creation.results, known_revision)
                 return Waiting(request_id, deadline_ms, response, _whole(ids)), _fixed(creation.writes)
@@ -221,7 +250,7 @@ class Requests:
                 )
                 return waiting, [*self._min_isr_changes.begin(changes.min_isr_topic_ids), *changes.steps]
             case CreatePartitionsRequest():
-                growth = create_partitions(image, request, live)
+                growth = yield from create_partitions(image, request, live)
                 answer = CreatePartitionsResponse(growth.results, known_revision)
                 return Waiting(request_id, deadline_ms, answer, _whole(growth.topic_ids)), growth.steps
             case ElectLeadersRequest():

@@ -6,7 +6,7 @@ Rules and messages are those of Kafka's ReplicationControlManager and Topic.vali
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from barnabas.cluster.keys import PARTITIONS_PER_CHUNK, PartitionChunk, PartitionRecord, TopicRecord
@@ -19,10 +19,11 @@ from barnabas.cluster.messages import (
 )
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import Steps
 from services.controller.core.image import ControllerImage, collision_name
 from services.controller.core.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from services.controller.core.partition_changes import Liveness
-from services.controller.core.placement import Placement, Refused
+from services.controller.core.placement import PACKED_PER_ELEMENT, Placement, Refused
 from services.controller.core.writes import Write, put
 
 TOPIC_NAME_LENGTH_MAX = 249
@@ -31,6 +32,7 @@ _LEGAL_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 # Kafka's Uuid: ZERO_UUID, and ONE_UUID, which was the id of the metadata topic.
 _RESERVED_TOPIC_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
 NO_TOPIC_ID = bytes(16)
+_CONFIGS_PER_ELEMENT = 10
 # Configs of one resource, names and values: every member is told of them, and a record has to fit into a Txn.
 CONFIG_BYTES_MAX = 128 * 1024
 
@@ -59,10 +61,14 @@ def create_topics(
     defaults: TopicDefaults,
     new_topic_id: Callable[[], bytes],
     live: Liveness,
-) -> TopicCreation:
-    """Decide about every topic of the request, against the image and the topics before it in the request."""
+) -> Steps[TopicCreation]:
+    """Decide about every topic of the request, against the image and the topics before it in the request.
+
+    Between two steps the image may change, as leaders move: no topic is created or deleted meanwhile.
+    """
     creation = TopicCreation()
     placement = Placement(image, live)
+    yield from placement.count()
     occurrences = Counter(topic.topic for topic in request.topics)
     wanted = {asked.topic: asked for asked in request.topics}
     if OFFSETS_TOPIC in wanted:
@@ -73,13 +79,14 @@ def create_topics(
     added: dict[str, str] = {}
     excessive = _asked_partitions(wanted.values(), defaults) > PARTITIONS_PER_REQUEST_MAX
     for topic, asked in wanted.items():
+        yield 1 + len(asked.configs) // _CONFIGS_PER_ELEMENT
         try:
             if occurrences[topic] > 1:
                 raise Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_name(image, topic, added)
             if excessive:
                 raise Refused(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)
-            partitions = _assign(asked, defaults, placement)
+            partitions = yield from _assign(asked, defaults, placement)
             check_size(asked.configs)
             config = TopicConfig.from_overrides(asked.configs)
             if isinstance(config, str):
@@ -107,7 +114,9 @@ def create_topics(
         )
         if not request.validate_only:
             creation.created.append(record)
-            creation.writes += _topic_writes(image, record, partitions)
+            for write in _topic_writes(image, record, partitions):
+                creation.writes.append(write)
+                yield min(len(partitions), PARTITIONS_PER_CHUNK) // PACKED_PER_ELEMENT
     return creation
 
 
@@ -146,12 +155,12 @@ def topic_name_problem(topic: str) -> str | None:
     return None
 
 
-def _assign(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> list[PartitionRecord]:
+def _assign(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> Steps[list[PartitionRecord]]:
     """The first state of every partition, each with a live leader."""
     return _assigned_by_hand(topic, placement) if topic.assignments else _spread(topic, defaults, placement)
 
 
-def _assigned_by_hand(topic: NewTopic, placement: Placement) -> list[PartitionRecord]:
+def _assigned_by_hand(topic: NewTopic, placement: Placement) -> Steps[list[PartitionRecord]]:
     for value, name in ((topic.replication_factor, "replication factor"), (topic.partitions, "numPartitions")):
         if value != -1:
             message = f"A manual partition assignment was specified, but {name} was not set to -1."
@@ -163,13 +172,14 @@ def _assigned_by_hand(topic: NewTopic, placement: Placement) -> list[PartitionRe
             message = f"Found multiple manual partition assignments for partition {assignment.partition}"
             raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
         assigned[assignment.partition] = placement.place_by_hand(assignment, replication_factor)
+        yield 1
     if any(partition not in assigned for partition in range(len(assigned))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return [assigned[partition] for partition in range(len(assigned))]
 
 
-def _spread(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> list[PartitionRecord]:
+def _spread(topic: NewTopic, defaults: TopicDefaults, placement: Placement) -> Steps[list[PartitionRecord]]:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, message)
@@ -188,15 +198,15 @@ def _unused_topic_id(image: ControllerImage, new_topic_id: Callable[[], bytes]) 
             return topic_id
 
 
-def _topic_writes(image: ControllerImage, record: TopicRecord, partitions: Sequence[PartitionRecord]) -> list[Write]:
-    writes = []
+def _topic_writes(
+    image: ControllerImage, record: TopicRecord, partitions: Sequence[PartitionRecord]
+) -> Iterator[Write]:
     for chunk in range(-(-len(partitions) // PARTITIONS_PER_CHUNK)):
         first = chunk * PARTITIONS_PER_CHUNK
         packed = tuple(partitions[first : first + PARTITIONS_PER_CHUNK])
         key = image.keys.chunk(record.topic_id, chunk)
-        writes.append(put(key, PartitionChunk(record.topic_id, chunk, packed)))
-    writes.append(put(image.keys.topic(record.topic), record))
-    return writes
+        yield put(key, PartitionChunk(record.topic_id, chunk, packed))
+    yield put(image.keys.topic(record.topic), record)
 
 
 def check_size(configs: Mapping[str, str]) -> None:

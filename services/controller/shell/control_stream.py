@@ -9,7 +9,7 @@ from barnabas.cluster.messages import ControlResponse
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.protobuf import from_proto
 from barnabas.runtime.registration import refuses_connections
-from barnabas.runtime.streams import StreamLink
+from barnabas.runtime.streams import Packing, StreamLink
 from protos.logstore.v1 import control_pb2 as pb
 
 _METHOD = "/barnabas.logstore.v1.ControlChannel/Control"
@@ -53,6 +53,10 @@ class ControlStream:
     def send(self, data: bytes) -> None:
         """A ControlRequest, packed."""
         self._link.send(data)
+
+    def send_when_packed(self, packing: Packing) -> None:
+        """A large ControlRequest."""
+        self._link.send_when_packed(packing)
 
     async def close(self) -> None:
         self._stop_probing()

@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
+from functools import partial
 from typing import Any, assert_never
 
 from barnabas.cluster.keys import Keys, Role
-from barnabas.cluster.messages import ControlResponse, MembershipRequest, MembershipResponse, UpdateMetadata
+from barnabas.cluster.messages import (
+    ControlRequest,
+    ControlResponse,
+    MembershipRequest,
+    MembershipResponse,
+    UpdateMetadata,
+)
 from barnabas.metrics.family import Measured
 from barnabas.ports.etcd import AmbiguousResult, EtcdRefused, Txn
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
@@ -33,7 +40,7 @@ from services.controller.core.measures import Measures
 from services.controller.core.operator_requests import OperatorRequest, OperatorResponse
 from services.controller.shell.control_stream import ControlStream
 from services.controller.shell.meter import DriverMeter
-from services.controller.shell.packing import Packer
+from services.controller.shell.packing import Packer, is_large
 
 _log = get_logger("controller")
 
@@ -176,7 +183,7 @@ class Driver:
                 self._spawn(self._streams.pop((effect.node_id, effect.broker_epoch)).close())
             case SendControl():
                 self._meter.command_sent(effect.node_id, effect.request)
-                self._streams[effect.node_id, effect.broker_epoch].send(self._packer.control_request(effect.request))
+                self._send(self._streams[effect.node_id, effect.broker_epoch], effect.request)
             case PublishMetadata():
                 self._publish(effect.update, effect.subscriber_id)
             case EndSubscription():
@@ -242,8 +249,20 @@ class Driver:
         self._streams[node_id, broker_epoch] = stream
         stream.start()
 
+    def _send(self, stream: ControlStream, request: ControlRequest) -> None:
+        if is_large(request):
+            stream.send_when_packed(partial(self._packer.large_control_request, request))
+        else:
+            stream.send(self._packer.control_request(request))
+
     def _publish(self, update: UpdateMetadata, subscriber_id: int | None) -> None:
-        data = self._packer.subscribe_response(update)
-        for each, stream in self._subscribers.items():
-            if subscriber_id is None or each == subscriber_id:
+        streams = [
+            stream for each, stream in self._subscribers.items() if subscriber_id is None or each == subscriber_id
+        ]
+        if is_large(update):
+            for stream in streams:
+                stream.send_when_packed(partial(self._packer.large_subscribe_response, update))
+        elif streams:
+            data = self._packer.subscribe_response(update)
+            for stream in streams:
                 stream.send(data)

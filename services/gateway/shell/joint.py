@@ -38,7 +38,8 @@ from barnabas.cluster.messages import (
     ElectLeadersResponse,
     UpdateMetadata,
 )
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto
+from barnabas.wire.primitives import Steps
 from protos.controller.v1 import cluster_pb2, membership_pb2
 from services.gateway.core.effects import ControllerAnswer, ControllerRequest
 from services.gateway.shell.config import GatewayProperties
@@ -102,6 +103,10 @@ def encode_metadata(update: UpdateMetadata) -> bytes:
 
 def decode_metadata(payload: bytes) -> UpdateMetadata:
     return from_proto(UpdateMetadata, cluster_pb2.UpdateMetadata.FromString(payload))
+
+
+def decode_metadata_in_steps(payload: bytes) -> Steps[UpdateMetadata]:
+    return from_proto_in_steps(UpdateMetadata, cluster_pb2.UpdateMetadata.FromString(payload))
 
 
 def encode_revision(revision: int) -> bytes:

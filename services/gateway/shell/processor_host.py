@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+from collections import deque
 from collections.abc import Iterator
 from time import monotonic_ns
 
@@ -16,11 +17,13 @@ import msgspec
 
 from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, ParkResponse, ReadResponse
 from barnabas.cluster.administration import AdministrationResponse
+from barnabas.cluster.messages import UpdateMetadata
 from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
 from barnabas.runtime.idle import IdlePart, loop_waited_ns
+from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.processes_messages import MessageSocket
@@ -39,7 +42,7 @@ _log = get_logger("gateway.processor")
 
 
 class ProcessorHost:
-    """Everything of one processor runs on one event loop; nothing here awaits."""
+    """Everything of one processor runs on one event loop; nothing here awaits but the reading of large metadata."""
 
     def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
@@ -49,6 +52,8 @@ class ProcessorHost:
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[int, ClientSocket] = {}
         self._closed_ids: list[int] = []
+        self._unread_metadata: deque[bytes] = deque()
+        self._reading_metadata: asyncio.Task[None] | None = None
         self._turn_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -73,9 +78,7 @@ class ProcessorHost:
             case joint.CONNECTION:
                 self._adopt(msgspec.json.decode(payload, type=joint.Accepted), fds)
             case joint.METADATA:
-                self._core.metadata_updated(joint.decode_metadata(payload), monotonic_ms())
-                self.links.follow(self._core.image)
-                self._acceptor.send(joint.APPLIED, joint.encode_revision(self._core.image.revision))
+                self._metadata_came(payload)
             case joint.ANSWER:
                 call_id, answer = joint.decode_answer(payload)
                 self._core.controller_answered(call_id, answer, monotonic_ms())
@@ -87,6 +90,30 @@ class ProcessorHost:
             case _:
                 _log.error("an unknown message of the acceptor", kind=kind)
         self._schedule_turn()
+
+    def _metadata_came(self, payload: bytes) -> None:
+        """Apply one update now, or, where it is large or others wait, after them and over several turns."""
+        if self._reading_metadata is None and len(payload) < LARGE_BYTES:
+            self._apply_metadata(joint.decode_metadata(payload))
+            return
+        self._unread_metadata.append(payload)
+        if self._reading_metadata is None:
+            self._reading_metadata = self._loop.create_task(self._read_metadata())
+
+    async def _read_metadata(self) -> None:
+        while self._unread_metadata:
+            try:
+                steps = joint.decode_metadata_in_steps(self._unread_metadata.popleft())
+                self._apply_metadata(await over_turns(steps))
+            except Exception:
+                _log.exception("an update of metadata was not applied")
+            self._schedule_turn()
+        self._reading_metadata = None
+
+    def _apply_metadata(self, update: UpdateMetadata) -> None:
+        self._core.metadata_updated(update, monotonic_ms())
+        self.links.follow(self._core.image)
+        self._acceptor.send(joint.APPLIED, joint.encode_revision(self._core.image.revision))
 
     def _adopt(self, accepted: joint.Accepted, fds: list[int]) -> None:
         connection_id = accepted.connection_id
@@ -269,6 +296,8 @@ class ProcessorHost:
         """Close what is left, without waiting for clients. What has been counted is told before that."""
         self._tell_metrics()
         self._conversions.stop()
+        if self._reading_metadata is not None:
+            self._reading_metadata.cancel()
         if self._traces is not None:
             self._traces.close()
         for client in self._sockets.values():

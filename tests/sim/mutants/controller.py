@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from barnabas.cluster.keys import PartitionRecord
 from barnabas.cluster.messages import IsrChange
 from barnabas.ports.etcd import Txn
 from barnabas.wire.errors import ErrorCode
 from services.controller.core import (
     control_links,
-    controller,
     elections_on_demand,
     isr_changes,
     leader_elections,
@@ -111,7 +112,7 @@ def elected_from_outside_the_isr() -> None:
         if first is None:
             return original(partition, live, rules, unclean=unclean)
         members = tuple({*partition.in_sync_replicas, first})
-        return partition_changes._led_by(replace(partition, in_sync_replicas=members), first, live)
+        return partition_changes._led_by(structs.replace(partition, in_sync_replicas=members), first, live)
 
     replace_in(partition_changes, "_with_any_leader", elect)
 
@@ -144,7 +145,7 @@ def restart_keeps_the_epoch() -> None:
     def elected(partition: PartitionRecord, live: Liveness, rules: TopicRules) -> PartitionRecord:
         new = original(partition, live, rules)
         if new is not partition and new.leader in (partition.leader, -1):
-            return replace(new, leader_epoch=partition.leader_epoch)
+            return structs.replace(new, leader_epoch=partition.leader_epoch)
         return new
 
     replace_in(leader_elections, "after_liveness", elected)
@@ -188,7 +189,7 @@ def a_leader_that_is_cut_off_is_taken_to_know_the_minimum() -> None:
     "::test_a_new_controller_makes_nobody_eligible_beside_a_leader_that_it_does_not_reach",
 )
 def topics_that_wait_for_a_leader_are_not_looked_at_again() -> None:
-    replace_in(controller, "waiting_for_leaders", lambda image, live, rules, topic_ids: [])
+    replace_in(leader_elections.LeaderElections, "add_waiting", lambda self: None)
 
 
 @CONTROLLER.breaks_for(
@@ -206,7 +207,7 @@ def a_leader_that_is_just_elected_is_taken_not_to_know_the_minimum() -> None:
         if not live.unaware.intersection(members):
             return changed
         stay = [each for each in changed.eligible_leader_replicas if each in partition.eligible_leader_replicas]
-        return replace(changed, eligible_leader_replicas=tuple(stay))
+        return structs.replace(changed, eligible_leader_replicas=tuple(stay))
 
     replace_in(partition_changes, "_with_members", with_members)
 
@@ -221,7 +222,7 @@ def eligible_replicas_are_never_forgotten() -> None:
     ) -> PartitionRecord:
         changed = original(partition, members, live, rules)
         left = {*partition.eligible_leader_replicas, *partition.in_sync_replicas} - set(members)
-        return replace(changed, eligible_leader_replicas=tuple(sorted(left)))
+        return structs.replace(changed, eligible_leader_replicas=tuple(sorted(left)))
 
     replace_in(partition_changes, "_with_members", with_members)
 
@@ -256,7 +257,7 @@ def preferred_leader_need_not_be_in_sync() -> None:
     def led_by_preferred(partition: PartitionRecord, live: Liveness) -> PartitionRecord | None:
         preferred = partition.replicas[0]
         members = tuple({preferred, *partition.in_sync_replicas})
-        changed = replace(partition, in_sync_replicas=members)
+        changed = structs.replace(partition, in_sync_replicas=members)
         return partition_changes._committed(partition, partition_changes._led_by(changed, preferred, live))
 
     replace_in(elections_on_demand, "led_by_preferred", led_by_preferred)
@@ -269,7 +270,7 @@ def a_move_ends_before_its_targets_are_in_sync() -> None:
     def completed(partition: PartitionRecord, live: Liveness) -> PartitionRecord:
         target = [each for each in partition.replicas if each not in partition.removing_replicas]
         if partition.adding_replicas and live.is_live(target[0]):
-            partition = replace(partition, in_sync_replicas=tuple({*partition.in_sync_replicas, *target}))
+            partition = structs.replace(partition, in_sync_replicas=tuple({*partition.in_sync_replicas, *target}))
         return original(partition, live)
 
     replace_in(partition_changes, "_completed", completed)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from barnabas.cluster.keys import PartitionRecord
 from services.controller.core import drains, leader_elections, operators, partition_changes, placement, reassignments
 from services.controller.core.chunk_changes import PartitionKey
@@ -40,7 +42,7 @@ def a_drain_counts_replicas_that_are_out_of_sync() -> None:
 
     def replicas_of(self: Drains, node_id: int) -> Iterator[tuple[str, PartitionKey, PartitionRecord]]:
         for name, key, partition in original(self, node_id):
-            yield name, key, replace(partition, in_sync_replicas=partition.replicas)
+            yield name, key, structs.replace(partition, in_sync_replicas=partition.replicas)
 
     refusal = Drains.refusal
 
@@ -137,7 +139,7 @@ def a_drain_takes_the_replica_before_another_is_in_sync() -> None:
         begun = original(self, node_id, key, partition, live, spread)
         if begun is None or node_id not in begun.removing_replicas:
             return begun
-        whole = replace(begun, in_sync_replicas=begun.replicas)
+        whole = structs.replace(begun, in_sync_replicas=begun.replicas)
         return partition_changes._committed(partition, partition_changes._completed(whole, live.at(*key)))
 
     original = Drains._moved

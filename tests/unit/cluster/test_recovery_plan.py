@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from barnabas.cli.backup import take_backup
 from barnabas.cluster.inspection import (
@@ -234,7 +235,7 @@ def test_who_lost_its_disk_is_a_replica_again_and_not_in_sync() -> None:
 
 
 def test_a_move_under_way_is_given_up() -> None:
-    moving = replace(partition(0, 1, 2), adding_replicas=(2,), removing_replicas=(0,))
+    moving = structs.replace(partition(0, 1, 2), adding_replicas=(2,), removing_replicas=(0,))
     (recovered,) = plan_of(backed_up((topic_a(), [moving])), *three(log("a", A, 0, 7, 5))).partitions["a"]
     assert (recovered.adding_replicas, recovered.removing_replicas) == ((), ())
 

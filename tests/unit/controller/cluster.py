@@ -203,7 +203,7 @@ class ControllerNode:
                     self.changes.append(effect)
 
     def step(self) -> bool:
-        """Let one thing reach it; False when there is nothing."""
+        """Let one thing reach it, or go on with what its last turn had no time for; False when there is nothing."""
         cluster = self.cluster
         if self.cut_off:
             return False
@@ -213,6 +213,9 @@ class ControllerNode:
             return True
         if self.txns:
             self.submit(self.txns.popleft())
+            return True
+        if self.core.active and self.core.has_more_to_look_at:
+            self.do(self.core.on_tick(cluster.now_ms))
             return True
         return self.acknowledge()
 
@@ -346,7 +349,7 @@ class Cluster:
         self.etcd.revoke(self.logstores[node_id].lease)
 
     def settle(self) -> None:
-        """Until nothing is under way any more. Time stands still."""
+        """Until nothing is under way any more, and no turn has left work for the next. Time stands still."""
         while any([controller.step() for controller in self.controllers] + [self._step_logstores()]):
             pass
 

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.cluster.keys import Keys, PartitionChunk, TopicRecord
 from services.controller.core.image import ControllerImage
-from services.controller.core.leader_elections import waiting_for_leaders
+from services.controller.core.leader_elections import LeaderElections
 from services.controller.core.partition_changes import TopicRules
 from services.controller.core.topic_rules import TopicRulesTable
 from tests.unit.controller.partition_states import live, partition
@@ -36,5 +36,35 @@ def test_the_rules_of_a_topic_are_made_once_for_all_its_partitions(monkeypatch: 
 
     monkeypatch.setattr(TopicRulesTable, "of", of)
     both = live(1, 2, unaware=(1,))
-    assert waiting_for_leaders(image, both, TopicRulesTable(image, {}), [TOPIC_ID]) == []
+    elections = LeaderElections(image, TopicRulesTable(image, {}))
+    elections.add([TOPIC_ID])
+    assert elections.next_writes(both) == []
+    assert elections.are_done
     assert asked == [TOPIC_ID]
+
+
+def test_a_turn_looks_at_some_partitions_and_the_next_one_goes_on() -> None:
+    """All 10,000 partitions of a topic were looked at in the turn in which it came."""
+    image = image_of(partitions=10)
+    followers = {number: PartitionChunk(TOPIC_ID, number, image.chunks[TOPIC_ID][0].partitions) for number in range(4)}
+    image.chunks[TOPIC_ID] = followers
+    elections = LeaderElections(image, TopicRulesTable(image, {}))
+    elections.add([TOPIC_ID])
+    both = live(1, 2)
+    for _ in range(3):
+        assert elections.next_writes(both, partitions_max=10) == []
+        assert not elections.are_done
+    # Logstore 1 goes before the last chunk is looked at: what is found there is written, and is found again until then.
+    for _ in range(2):
+        writes = elections.next_writes(live(2), partitions_max=10)
+        assert [write.key for write in writes] == [image.keys.chunk(TOPIC_ID, 3)]
+    elections.add([TOPIC_ID])
+    assert len(elections.next_writes(live(2), partitions_max=100)) == 4
+
+
+def test_a_turn_without_time_looks_at_nothing() -> None:
+    image = image_of(partitions=10)
+    elections = LeaderElections(image, TopicRulesTable(image, {}))
+    elections.add([TOPIC_ID])
+    assert elections.next_writes(live(2), partitions_max=0) == []
+    assert not elections.are_done

@@ -8,9 +8,10 @@ import pytest
 
 from barnabas.cluster.messages import Assignment, CreateTopicResult, NewTopic
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.primitives import Steps
 from services.controller.core.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from services.controller.core.partition_changes import Liveness
-from services.controller.core.topic_creation import NO_TOPIC_ID, TopicDefaults, create_topics
+from services.controller.core.topic_creation import NO_TOPIC_ID, TopicCreation, TopicDefaults, create_topics
 from tests.unit.controller.cluster import Cluster, ControllerNode, create, created
 
 ILLEGAL = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
@@ -25,11 +26,22 @@ def a_controller(logstores: int = 3) -> ControllerNode:
     return controller
 
 
+def finished(steps: Steps[TopicCreation]) -> TopicCreation:
+    """What they come to when all are done."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            creation: TopicCreation = end.value
+            return creation
+
+
 def decide(controller: ControllerNode, *topics: NewTopic, defaults: TopicDefaults | None = None) -> CreateTopicResult:
     """The result of the last of the topics."""
     image, new_topic_id = controller.core.image, controller.cluster.new_topic_id
     live = Liveness({node_id: each.epoch for node_id, each in image.logstores.items()})
-    return create_topics(image, create(*topics), defaults or TopicDefaults(), new_topic_id, live).results[-1]
+    creation = finished(create_topics(image, create(*topics), defaults or TopicDefaults(), new_topic_id, live))
+    return creation.results[-1]
 
 
 def by_hand(*broker_ids: list[int], topic: str = "events") -> NewTopic:
@@ -226,9 +238,8 @@ def test_an_assignment_to_a_logstore_that_is_down_is_refused() -> None:
 def test_reserved_topic_ids_are_never_given() -> None:
     controller = a_controller()
     ids = iter([bytes(16), bytes(15) + b"\x01", b"\x07" * 16])
-    creation = create_topics(
-        controller.core.image, create(NewTopic("events", 1, 1)), TopicDefaults(), lambda: next(ids), Liveness({1: 1})
-    )
+    image, request = controller.core.image, create(NewTopic("events", 1, 1))
+    creation = finished(create_topics(image, request, TopicDefaults(), lambda: next(ids), Liveness({1: 1})))
     assert creation.results[0].topic_id == b"\x07" * 16
 
 

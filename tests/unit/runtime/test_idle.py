@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from barnabas.metrics.process_families import LOOP_LONGEST_TURN
 from barnabas.metrics.request_families import PROCESSOR_IDLE
@@ -12,6 +13,7 @@ from barnabas.runtime.idle import (
     LongestTurn,
     loop_waited_ns,
     new_event_loop,
+    take_longest_turn_cpu_ns,
     take_longest_turn_ns,
 )
 
@@ -74,6 +76,27 @@ def test_a_turn_is_what_a_loop_does_between_two_questions_to_its_selector() -> N
 
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         assert runner.run(work()) >= 20_000_000
+
+
+def test_a_turn_that_waits_is_long_and_uses_no_processor_time() -> None:
+    async def take(work: Callable[[], object]) -> tuple[int, int]:
+        await asyncio.sleep(0)
+        take_longest_turn_ns(), take_longest_turn_cpu_ns()
+        work()
+        await asyncio.sleep(0)
+        return take_longest_turn_ns(), take_longest_turn_cpu_ns()
+
+    def compute() -> None:
+        began_ns = time.thread_time_ns()
+        while time.thread_time_ns() - began_ns < 20_000_000:
+            pass
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        turn_ns, cpu_ns = runner.run(take(lambda: time.sleep(0.02)))
+        assert cpu_ns < 20_000_000 <= turn_ns
+        turn_ns, cpu_ns = runner.run(take(compute))
+        assert turn_ns >= 20_000_000
+        assert cpu_ns >= 20_000_000
 
 
 def test_the_longest_turn_is_of_the_last_one_to_two_minutes_however_often_it_is_asked() -> None:

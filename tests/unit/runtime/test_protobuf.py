@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
@@ -24,9 +24,12 @@ from barnabas.cluster.messages import (
     TopicMetadata,
     UpdateMetadata,
 )
-from barnabas.runtime.protobuf import from_proto, to_proto
+from barnabas.runtime.protobuf import from_proto, from_proto_in_steps, to_proto, to_proto_in_steps
+from barnabas.wire.primitives import Steps
 from protos.controller.v1 import cluster_pb2, membership_pb2
 from protos.logstore.v1 import administration_pb2, control_pb2
+
+T = TypeVar("T")
 
 DATACLASSES = {
     name: each
@@ -98,6 +101,40 @@ def test_a_value_converts_there_and_back(name: str) -> None:
     proto = to_proto(value, proto_class(name))
     again = proto_class(name).FromString(proto.SerializeToString())
     assert from_proto(DATACLASSES[name], again) == value
+
+
+def finished(steps: Steps[T]) -> tuple[T, int]:
+    """What they come to, and how many elements they were charged."""
+    elements = 0
+    while True:
+        try:
+            elements += next(steps)
+        except StopIteration as end:
+            return end.value, elements
+
+
+@pytest.mark.parametrize("name", [name for name in DATACLASSES if name != "ControlRequest"])
+def test_a_value_converts_in_steps_as_it_does_at_once(name: str) -> None:
+    value, proto_type = sample(DATACLASSES[name]), proto_class(name)
+    proto, _ = finished(to_proto_in_steps(value, proto_type))
+    assert proto == to_proto(value, proto_type)
+    again, _ = finished(from_proto_in_steps(DATACLASSES[name], proto))
+    assert again == value
+
+
+def test_an_absent_message_is_absent_in_steps_too() -> None:
+    command = ControlRequest(1, 2, 3, stop_replica=StopReplica([]))
+    proto, _ = finished(to_proto_in_steps(command, control_pb2.ControlRequest))
+    assert finished(from_proto_in_steps(ControlRequest, proto)) == (command, 0)
+
+
+def test_each_message_of_a_list_is_a_step() -> None:
+    partitions = [PartitionMetadata(number, -1, 7, 9, [1, 2], []) for number in range(100)]
+    topics = [TopicMetadata(f"orders-{each}", b"i" * 16, {}, partitions) for each in range(3)]
+    command = ControlRequest(1, 2, 3, leader_and_isr=LeaderAndIsr(False, topics))
+    proto, packed = finished(to_proto_in_steps(command, control_pb2.ControlRequest))
+    _, read = finished(from_proto_in_steps(ControlRequest, proto))
+    assert packed == read == 3 * (100 + 1)
 
 
 def test_one_command_of_a_control_request_is_set_and_the_others_absent() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from random import Random
 
@@ -70,11 +70,12 @@ class Served:
 
     def __init__(self) -> None:
         self.handlers: list[Echo] = []
+        self.handler_type = Echo
         self.address = ""
         self.server: grpc.aio.Server | None = None
 
     def open_stream(self, stream: ServerStream) -> Echo:
-        self.handlers.append(Echo(stream))
+        self.handlers.append(self.handler_type(stream))
         return self.handlers[-1]
 
     async def start(self, address: str = "127.0.0.1:0", pending_bytes_max: int = PENDING_BYTES_MAX) -> None:
@@ -364,3 +365,76 @@ async def test_stopping_the_server_closes_its_streams(served: Served) -> None:
         await served.stop()
         await until(lambda: served.handlers[0].closed)
         assert len(served.handlers[0].closed) == 1
+
+
+class Slow(Echo):
+    """Works on each message over some turns of the loop before it remembers it."""
+
+    def on_message(self, data: bytes) -> Awaitable[None] | None:
+        if data.startswith(b"slow"):
+            return self._work(data)
+        super().on_message(data)
+        return None
+
+    async def _work(self, data: bytes) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        super().on_message(data)
+
+
+class VerySlow(Slow):
+    async def _work(self, data: bytes) -> None:
+        await asyncio.sleep(3 * streams.SILENCE_MS_MAX / 1000)
+        await super()._work(data)
+
+
+async def test_a_message_waits_until_the_one_before_is_handled(served: Served) -> None:
+    served.handler_type = Slow
+    async with linked(served.address) as client:
+        await until(lambda: client.link.up)
+        sent = ["slow 1", "2", "slow 3", "4", "5"]
+        for each in sent:
+            client.link.send(each.encode())
+        await until(lambda: len(client.messages()) == len(sent))
+        assert client.messages() == sent
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_peer_is_not_silent_while_its_message_is_worked_on(served: Served) -> None:
+    served.handler_type = VerySlow
+    async with linked(served.address) as client:
+        await until(lambda: client.link.up)
+        client.link.send(b"slow")
+        await until(client.messages)
+        assert client.count("up") == 1
+
+
+async def test_a_message_that_is_packed_when_its_turn_has_come_keeps_its_place(served: Served) -> None:
+    async def packed() -> bytes:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return b"large"
+
+    async with linked(served.address) as client:
+        await until(lambda: client.link.up)
+        client.link.send(b"1")
+        client.link.send_when_packed(packed)
+        client.link.send(b"2")
+        await until(lambda: len(client.messages()) == 3)
+        assert client.messages() == ["1", "large", "2"]
+        served.handlers[0].stream.send_when_packed(packed)
+        served.handlers[0].stream.send(b"3")
+        await until(lambda: len(client.messages()) == 5)
+        assert client.messages()[3:] == ["large", "3"]
+
+
+async def test_a_message_that_is_still_to_be_packed_is_dropped_with_its_stream(served: Served) -> None:
+    never: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    async with linked(served.address) as client:
+        await until(lambda: client.link.up)
+        client.link.send_when_packed(lambda: never)
+        client.link.send(b"1")
+        client.link.reset("for the test")
+        await until(lambda: client.count("up") == 2)
+        client.link.send(b"2")
+        await until(lambda: client.messages() == ["2"])

@@ -1,0 +1,34 @@
+"""Messages that are too large for one turn of an event loop: they are packed and read over several.
+
+The others of the loop have their turns between. Whoever needs an order of messages waits for the one before: a stream
+does (`barnabas.runtime.streams`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, TypeVar
+
+from barnabas.wire.primitives import Steps
+
+T = TypeVar("T")
+
+LARGE_BYTES: Final = 16 << 10
+"""Of a message that is read in steps: about a thousand partitions of three replicas each."""
+LARGE_ELEMENTS: Final = 1_000
+"""Of a message that is packed in steps."""
+_STEPS_PER_TURN: Final = 500
+"""Of 3 µs each."""
+
+
+async def over_turns(steps: Steps[T]) -> T:
+    """Do all steps, some in each turn of the event loop; return their result."""
+    try:
+        while True:
+            left = _STEPS_PER_TURN
+            while left > 0:
+                left -= next(steps)
+            await asyncio.sleep(0)
+    except StopIteration as end:
+        result: T = end.value
+        return result
