@@ -11,11 +11,12 @@ from random import Random
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.property.channel_messages import CODEC_NAMES, CODECS, Codec, serialize, to_proto, values
 from tests.property.test_channel_packing import UNKNOWN_FIELDS, assert_scans_as_protobuf
+from tests.tiers import Cost, examples
 
 every_message = pytest.mark.parametrize("codec", CODECS, ids=CODEC_NAMES)
 
@@ -52,7 +53,7 @@ def shuffled(proto: Message, random: Random) -> bytes:
 
 
 @every_message
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(data=st.data(), random=st.randoms(use_true_random=False))
 def test_fields_in_any_order_are_read_as_protobuf_reads_them(codec: Codec, data: st.DataObject, random: Random) -> None:
     value = data.draw(values(codec.dataclass_type, codec.proto_class.DESCRIPTOR))
@@ -60,7 +61,7 @@ def test_fields_in_any_order_are_read_as_protobuf_reads_them(codec: Codec, data:
 
 
 @every_message
-@settings(max_examples=60, deadline=None)
+@examples(Cost.HIGH)
 @given(data=st.data())
 def test_messages_in_a_row_are_merged_as_protobuf_merges_them(codec: Codec, data: st.DataObject) -> None:
     any_value = values(codec.dataclass_type, codec.proto_class.DESCRIPTOR)
