@@ -27,7 +27,8 @@ from services.logstore.core.partition import Partition
 from services.logstore.core.replication.fetcher import FetchLimits
 from services.logstore.core.replication.outbox import LeaderLink
 from services.logstore.core.replication.replication import ReplicationConfig
-from services.logstore.core.storage.effects import StorageEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.storage.log_directory import LogDirectory
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.service.support import WALL_MS

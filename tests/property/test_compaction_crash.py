@@ -94,7 +94,7 @@ class Crashing:
         disk.interrupt_after = None
         log = opened(disk, random.choice((0, self.log_end_offset // 2, self.log_end_offset)))
         self.check(disk, log)
-        log.first_dirty_offset = 0
+        log.state.first_dirty_offset = 0
         clean(disk, log, WALL_MS + 3_000)
         self.check(disk, log)
         keys = [record.key for record in records_of(disk, log) if record.offset < log.segments.active.base_offset]

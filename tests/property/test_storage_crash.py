@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import BatchHeader, iterate_headers, parse_header
-from services.logstore.core.storage.effects import FlushEffect, RetireEffect, WriteEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import FlushEffect, RetireEffect, WriteEffect
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.producer_state import ProducerState

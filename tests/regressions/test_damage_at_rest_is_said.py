@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from tests.sim.disk_model import DiskModel

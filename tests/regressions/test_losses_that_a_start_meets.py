@@ -20,7 +20,7 @@ from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.record_batch import Record, build_batch
 from services.logstore.core.directories import Directories
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from tests.sim.disk_model import DiskModel, Fault

@@ -19,7 +19,7 @@ from barnabas.cluster.messages import PartitionMetadata
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import Record, build_batch
 from services.logstore.core.partition import LeadershipChange, Partition
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from tests.sim.disk_model import DiskModel

@@ -136,7 +136,8 @@ class LastAct:
             is_later = self._is_shortened(key) and replica.log.log_start_offset > leader.log.log_start_offset
             if replica.log.log_start_offset != leader.log.log_start_offset and not is_later:
                 return f"{node_id} begins at {replica.log.log_start_offset}, not {leader.log.log_start_offset}"
-        if leader.isr.pending is not None or leader.pending:
+        core = self._cluster.logstores[record.leader - 1].core
+        if leader.isr.pending is not None or core is None or core._appends.pending_of(leader):
             return "its leader waits for something"
         return ""
 

@@ -9,23 +9,42 @@ acks=0 a result comes all the same: the gateway closes that client's connection 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from barnabas.channel.messages import Append, AppendResult
 from barnabas.ports.compression import Codecs
+from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.completion import Completion
+from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.housekeeping import Housekeeping
 from services.logstore.core.openings import Openings, WaitingAppend
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.batch_opening import Refusal, may_open
-from services.logstore.core.storage.effects import OpenBatchEffect, WriteEffect
+from services.logstore.core.storage.effect_execution import EffectResult
+from services.logstore.core.storage.effects import WriteEffect
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.streams import ExchangeStream, PendingAppend
+from services.logstore.core.streams import ExchangeStream
+from services.logstore.core.watches import Watches
 
 _ACKS = (-1, 0, 1)
+
+
+@dataclass(slots=True, eq=False)
+class PendingAppend:
+    """An append whose write is under way: the token that the log gives back when it is done."""
+
+    stream: ExchangeStream
+    partition: Partition
+    result: AppendResult
+    byte_count: int
+    answered: bool = False
 
 
 class Appends:
@@ -37,6 +56,8 @@ class Appends:
         housekeeping: Housekeeping,
         outbox: Outbox,
         codecs: Codecs,
+        full_disks: FullDisks,
+        watches: Watches,
         wrote: Callable[[Partition, int], None],
     ) -> None:
         """`wrote` is told of a partition and where its log ended before it has grown, ahead of any answer."""
@@ -44,7 +65,11 @@ class Appends:
         self._housekeeping = housekeeping
         self._outbox = outbox
         self._openings = Openings(outbox, codecs, self._opened)
+        self._full_disks = full_disks
+        self._watches = watches
         self._wrote = wrote
+        # Appended and not answered yet, in the order of their offsets.
+        self._pending: dict[Partition, deque[PendingAppend]] = {}
         # Logs that were given something to write in this turn; a dict for its order.
         self._to_write: dict[PartitionLog, None] = {}
 
@@ -79,9 +104,6 @@ class Appends:
         elif isinstance(outcome, Refusal):
             self._refuse(stream, append, outcome.error, outcome)
 
-    def on_opened(self, effect: OpenBatchEffect) -> None:
-        self._openings.on_opened(effect)
-
     def _take(
         self, stream: ExchangeStream, append: Append, records: memoryview, wall_ms: int, partition: Partition
     ) -> None:
@@ -108,11 +130,18 @@ class Appends:
             partition.meter.produce_requests += 1
             self._succeed(pending)
         else:
-            partition.pending.append(pending)
+            line = self._pending.get(partition)
+            if line is None:
+                line = self._pending[partition] = deque()
+            line.append(pending)
             self._to_write[log] = None
 
+    def pending_of(self, partition: Partition) -> Sequence[PendingAppend]:
+        """Appended to the partition and not answered yet, in the order of their offsets; to look at."""
+        return self._pending.get(partition, ())
+
     def has_writes(self, log: PartitionLog) -> None:
-        """Somebody else has given a log something to write."""
+        """A log may have something to write: it was appended elsewhere, or what the next write waited for is over."""
         self._to_write[log] = None
 
     def take_writes(self) -> None:
@@ -120,22 +149,26 @@ class Appends:
         for log in self._to_write:
             effect = log.take_write()
             if effect is not None:
-                self._outbox.add_effect(effect)
+                self._outbox.add_effect(
+                    effect,
+                    Completion(
+                        partial(self._on_written, log, effect), partial(self._on_write_failed, log, effect), (log,)
+                    ),
+                )
         self._to_write.clear()
 
-    def on_written(self, effect: WriteEffect) -> None:
+    def _on_written(self, log: PartitionLog, effect: WriteEffect, result: EffectResult) -> None:
         """A write is done: its appends succeed, the high watermark follows, and what has gathered meanwhile is next.
 
         What topics take in is counted here, write by write: there are many appends in one.
         """
-        log = effect.log
         old_log_end_offset = log.log_end_offset
         done = cast("list[PendingAppend]", log.on_written(effect))
         self._to_write[log] = None
         partition = self._replicas.by_log.get(log)
         if partition is None:
             return  # Taken away meanwhile: everything has been answered then.
-        self._housekeeping.on_written(effect)
+        self._housekeeping.on_written(log, effect)
         self._wrote(partition, old_log_end_offset)
         failed = 0
         for pending in done:
@@ -148,13 +181,25 @@ class Appends:
         if partition.leading:
             meter.bytes_in += effect.byte_count
             meter.messages_in += log.log_end_offset - old_log_end_offset
-        waiting = partition.pending
-        while waiting and waiting[0].answered:
-            waiting.popleft()
+        self._forget_answered(partition)
 
-    def on_flushed(self, log: PartitionLog) -> None:
-        """A flush is over, for which a write may have waited that brings one of its own (flush.messages)."""
-        self._to_write[log] = None
+    def _on_write_failed(self, log: PartitionLog, effect: WriteEffect, error: DiskError) -> None:
+        self._full_disks.log_effect_failed(log, error, partial(self._undo_write, log, effect, error))
+        if error.is_lack_of_room:
+            self.has_writes(log)
+
+    def _undo_write(self, log: PartitionLog, effect: WriteEffect, error: DiskError) -> None:
+        partition = self._replicas.by_log[log]
+        self._fail_unwritten(partition, log.on_write_without_room(effect, error))
+        partition.epoch_start_offset = min(partition.epoch_start_offset, log.next_offset)
+        self._full_disks.take_back_soon(log)
+        self._wrote(partition, log.log_end_offset)
+        self._watches.changed(partition)
+
+    def _forget_answered(self, partition: Partition) -> None:
+        line = self._pending.get(partition)
+        while line and line[0].answered:
+            line.popleft()
 
     def _succeed(self, pending: PendingAppend) -> None:
         pending.answered = True
@@ -180,7 +225,7 @@ class Appends:
             stream.requests_handled += 1
             self._refuse(stream, append, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def fail_unwritten(self, partition: Partition, tokens: list[object]) -> None:
+    def _fail_unwritten(self, partition: Partition, tokens: list[object]) -> None:
         """Answer appends that a full disk did not take, and those that wait behind them: a producer's next batch must
         not get in before the one that it has to send again. None of them is in the log.
         """
@@ -188,13 +233,11 @@ class Appends:
         for waiting in self._openings.drop(partition):
             waiting.stream.requests_handled += 1
             self._refuse(waiting.stream, waiting.append, ErrorCode.KAFKA_STORAGE_ERROR)
-        while partition.pending and partition.pending[0].answered:
-            partition.pending.popleft()
+        self._forget_answered(partition)
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer at once everything that is not written: under a later epoch nothing of an older one may succeed."""
-        pending, partition.pending = partition.pending, type(partition.pending)()
-        self._fail(pending, error)
+        self._fail(self._pending.pop(partition, ()), error)
         for waiting in self._openings.drop(partition):
             waiting.stream.requests_handled += 1
             self._refuse(waiting.stream, waiting.append, error)

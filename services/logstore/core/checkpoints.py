@@ -10,12 +10,17 @@ same case: its recovery point goes back before it does (`lower`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 
+from barnabas.ports.disk import DiskError
+from services.logstore.core.completion import Completion
 from services.logstore.core.directories import Directories
+from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.storage.checkpoints import TopicPartition
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import ReplaceEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
@@ -43,12 +48,17 @@ class Checkpoints:
     def __init__(
         self,
         directories: Directories,
+        full_disks: FullDisks,
         outbox: Outbox,
         *,
         recovery_point_interval_ms: int,
         log_start_interval_ms: int,
+        replaced: Callable[[], None],
     ) -> None:
+        """`replaced` is called when a checkpoint is in place, for what waits for that."""
         self._directories = directories
+        self._full_disks = full_disks
+        self._replaced = replaced
         self._outbox = outbox
         self._intervals_ms = {
             _Kind.RECOVERY_POINTS: recovery_point_interval_ms,
@@ -187,9 +197,13 @@ class Checkpoints:
                 effect = directory.checkpoint_high_watermarks(self._directories.high_watermarks(directory))
         self._in_flight[effect] = file
         self._names_in_flight[effect] = list(self._names_in_doubt.get(file, ()))
-        self._outbox.add_effect(effect)
+        self._outbox.add_effect(effect, Completion(partial(self._on_done, effect), partial(self._on_failed, effect)))
 
-    def on_replaced(self, effect: ReplaceEffect) -> None:
+    def _on_done(self, effect: ReplaceEffect, result: EffectResult) -> None:
+        self._on_replaced(effect)
+        self._replaced()
+
+    def _on_replaced(self, effect: ReplaceEffect) -> None:
         """A checkpoint is in place."""
         file = self._in_flight.pop(effect)
         names = self._names_in_flight.pop(effect)
@@ -205,7 +219,8 @@ class Checkpoints:
         else:
             del self._names_in_doubt[file]
 
-    def on_failed(self, effect: ReplaceEffect) -> None:
+    def _on_failed(self, effect: ReplaceEffect, error: DiskError) -> None:
         """A checkpoint could not be written: the old one is there still. Without room it is tried again when due."""
         self._moved[self._in_flight.pop(effect)] = None
         del self._names_in_flight[effect]
+        self._full_disks.directory_effect_failed(effect.replacement.path.rpartition("/")[0], error)

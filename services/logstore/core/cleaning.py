@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import assert_never
 
 from barnabas.metrics.family import Sample
@@ -28,6 +29,7 @@ from barnabas.metrics.log_families import (
 )
 from barnabas.ports.disk import DiskError
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.completion import Completion
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.replicas import Replicas
@@ -42,6 +44,7 @@ from services.logstore.core.storage.compaction.orders import (
     PassOutcome,
     PassReport,
 )
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import DropCleanedEffect, SwapEffect
 
 # A look at a log costs some microseconds.
@@ -167,7 +170,7 @@ class Cleaning:
         order = found.order(self._orders, wall_ms)
         self._pass = _Pass(order, partition, found)
         self._filthiest = None
-        partition.log.is_being_cleaned = True
+        partition.log.begin_cleaning()
         self._outbox.to_cleaner(order)
 
     def _forget_absent(self) -> None:
@@ -217,29 +220,31 @@ class Cleaning:
                 self.uncleanable[key] = f"the cleaner died at it {DEATHS_MAX} times"
         self.on_report(PassEnded(present.order.order_id, PassOutcome.ABORTED, reason="the cleaner died"))
 
-    def on_swapped(self, effect: SwapEffect) -> None:
+    def _on_swapped(self, present: _Pass, effect: SwapEffect, result: EffectResult) -> None:
         """A cleaned segment is in its place; the old files go file.delete.delay.ms later."""
-        effect.log.on_swapped(effect)
-        self._retention.delete_later(effect.log, effect.replaced_paths)
-        self._swap_ended(effect)
+        log = present.partition.log
+        log.on_swapped(effect)
+        self._retention.delete_later(log, effect.replaced_paths)
+        self._swap_ended(present)
 
-    def on_swap_failed(self, effect: SwapEffect) -> None:
+    def _on_swap_failed(self, present: _Pass, error: DiskError) -> None:
         """The log's directory is on its way out, or the log itself is gone."""
-        if self._pass is not None:
-            self.abort(self._pass.partition)
-        self._swap_ended(effect)
+        self._replicas.log_effect_failed(present.partition.log, error)
+        self.abort(present.partition)
+        self._swap_ended(present)
 
-    def on_dropped(self) -> None:
-        """What an aborted pass has written is gone."""
-        assert self._pass is not None
-        self._end(self._pass)
-
-    def _swap_ended(self, effect: SwapEffect) -> None:
-        present = self._pass
-        assert present is not None
-        assert present.partition.log is effect.log
+    def _swap_ended(self, present: _Pass) -> None:
+        assert present is self._pass
         present.is_swapping = False
         self._go_on(present)
+
+    def _on_dropped(self, present: _Pass, result: EffectResult) -> None:
+        """What an aborted pass has written is gone."""
+        self._end(present)
+
+    def _on_dropping_failed(self, present: _Pass, error: DiskError) -> None:
+        self._replicas.log_effect_failed(present.partition.log, error)
+        self._end(present)
 
     def _go_on(self, present: _Pass) -> None:
         """The next segment in its place; when there is none and the cleaner is done, the end."""
@@ -252,7 +257,8 @@ class Cleaning:
                 self._end(present)
             else:
                 present.is_dropping = True
-                self._outbox.add_effect(DropCleanedEffect(present.partition.log, present.order.directory))
+                completion = Completion(partial(self._on_dropped, present), partial(self._on_dropping_failed, present))
+                self._outbox.add_effect(DropCleanedEffect(present.order.directory), completion)
 
     def _swap(self, present: _Pass, cleaned: CleanedSegment) -> None:
         log = present.partition.log
@@ -265,13 +271,14 @@ class Cleaning:
             self.abort(present.partition)
         else:
             present.is_swapping = True
-            self._outbox.add_effect(effect)
+            done, failed = partial(self._on_swapped, present, effect), partial(self._on_swap_failed, present)
+            self._outbox.add_effect(effect, Completion(done, failed, (log,)))
 
     def _end(self, present: _Pass) -> None:
         ended, log, key = present.ended, present.partition.log, present.partition.key
         assert ended is not None
         self._pass = None
-        log.is_being_cleaned = False
+        log.end_cleaning()
         if present.is_aborted and ended.outcome is PassOutcome.DONE:
             ended = replace(ended, outcome=PassOutcome.ABORTED)
         self._passes[ended.outcome] += 1
@@ -279,7 +286,7 @@ class Cleaning:
         self._bytes_written += ended.statistics.bytes_written
         match ended.outcome:
             case PassOutcome.DONE:
-                log.first_dirty_offset = ended.next_dirty_offset
+                log.compacted_upto(ended.next_dirty_offset)
                 self._checkpoints.first_dirty_offset_moved(log)
                 self._deaths.pop(key, None)
             case PassOutcome.ABORTED:

@@ -392,5 +392,5 @@ class Control:
     def _configure(self, partition: Partition, config: TopicConfig) -> None:
         """The log acts by it from now on; whether the ISR is large enough may be another matter by it."""
         if partition.log.config != config:
-            partition.log.config = config
+            partition.log.apply_config(config)
             self._watches.changed(partition)

@@ -8,9 +8,9 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.storage.checkpoints import TopicPartition
-from services.logstore.core.storage.effects import FileReplacement, ReplaceEffect, StorageEffect
+from services.logstore.core.storage.effects import DeleteDirectoryEffect, FileReplacement, ReplaceEffect
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.storage.log_directory import ClosingFlush, LogDirectory
 from services.logstore.core.topic_register import TOPIC_REGISTER, TopicRegister
 
 
@@ -51,7 +51,7 @@ class Directories:
             directory = min(online, key=lambda each: (each.no_room is not None, len(each.logs)))
         log = directory.create(topic_partition, topic_id, config)
         if isinstance(log, DiskError):
-            self._replicas.disk_failures.append((directory.path, log))
+            self._replicas.directory_failed(directory.path, log)
             return None
         return log
 
@@ -77,7 +77,7 @@ class Directories:
         """To be written when the topics of the cluster, or their configs, are others."""
         return ReplaceEffect(FileReplacement(f"{directory.path}/{TOPIC_REGISTER}", self._topic_register.content()))
 
-    def deletions(self, now_ms: int) -> list[StorageEffect]:
+    def deletions(self, now_ms: int) -> list[DeleteDirectoryEffect]:
         """Removals whose delay is over."""
         return [effect for directory in self.online for effect in directory.take_deletions(now_ms)]
 
@@ -89,8 +89,8 @@ class Directories:
         self._failed.add(path)
         return [log for log, _ in self.by_path[path].go_offline(error)]
 
-    def closing_flushes(self) -> list[StorageEffect]:
-        return [effect for directory in self.online for effect in directory.closing_flushes()]
+    def closing_flushes(self) -> list[ClosingFlush]:
+        return [closing for directory in self.online for closing in directory.closing_flushes()]
 
     def shut_down(self, broker_epoch: int) -> list[str]:
         """The last checkpoints and the clean-shutdown markers, by direct calls; the directories left without one."""

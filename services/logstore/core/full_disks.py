@@ -1,58 +1,39 @@
 """Log directories without room: appends are refused with KAFKA_STORAGE_ERROR there, reads go on, and no restart is
 needed.
 
-A full disk is not a broken one. What the failed write had taken is answered and taken back (`storage.log_room`), every
-other log of the directory finishes what it has begun if it can, and appends are refused from then on. A probe now and
-then writes as much as a large write does; when that works, all logs take appends again.
+A full disk is not a broken one. What the failed write had taken is answered and taken back
+(`storage.disk_full_recovery`), every other log of the directory finishes what it has begun if it can, and appends are
+refused from then on. A probe now and then writes as much as a large write does; when that works, all logs take appends
+again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from barnabas.ports.disk import DiskError
-from services.logstore.core.appends import Appends
-from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.completion import Completion
 from services.logstore.core.directories import Directories
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.replication.replication import Replication
-from services.logstore.core.retention import Retention
-from services.logstore.core.storage.effects import (
-    FlushEffect,
-    ProbeEffect,
-    ReplaceEffect,
-    RetireEffect,
-    StorageEffect,
-    TakeBackEffect,
-    TruncateEffect,
-    VolumeFlushEffect,
-    WriteEffect,
-)
+from services.logstore.core.storage.effect_execution import EffectResult
+from services.logstore.core.storage.effects import ProbeEffect, TakeBackEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.watches import Watches
+from services.logstore.core.storage.producer_state import ProducerState
 
 PROBE_MS = 1_000
 
 
 class FullDisks:
-    def __init__(
-        self,
-        replicas: Replicas,
-        directories: Directories,
-        checkpoints: Checkpoints,
-        retention: Retention,
-        appends: Appends,
-        replication: Replication,
-        watches: Watches,
-        outbox: Outbox,
-    ) -> None:
+    """Where the outcome of an effect goes that has failed: for lack of room it is undone, for all else the log
+    directory goes offline.
+    """
+
+    def __init__(self, replicas: Replicas, directories: Directories, outbox: Outbox) -> None:
         self._replicas = replicas
         self._directories = directories
-        self._checkpoints = checkpoints
-        self._retention = retention
-        self._appends = appends
-        self._replication = replication
-        self._watches = watches
         self._outbox = outbox
         self._probing: dict[ProbeEffect, LogDirectory] = {}
         # Logs with something to take back; a dict for its order.
@@ -66,54 +47,28 @@ class FullDisks:
             return
         directory.no_room = error
         for log in directory.logs.values():
-            log.room.refuse(error)
+            log.disk_full.refuse_appends(error)
         self._outbox.report_room(path, error)
 
-    def on_failed(self, effect: StorageEffect, error: DiskError) -> bool:
-        """An effect found no room. False: it is none of those that can be done again later."""
-        match effect:
-            case WriteEffect() | FlushEffect() | RetireEffect() | TakeBackEffect() | TruncateEffect():
-                if effect.log not in self._replicas.by_log:
-                    effect.log.fail(error)
-                    return True
-                self._undo(effect, error)
-                self.ran_out(self._directories.directory_of(effect.log).path, error)
-            case VolumeFlushEffect():
-                for flush in effect.flushes:
-                    self.on_failed(flush, error)
-            case ReplaceEffect():
-                self._checkpoints.on_failed(effect)
-                self.ran_out(effect.replacement.path.rpartition("/")[0], error)
-            case ProbeEffect():
-                self._probing.pop(effect)
-            case _:
-                return False
-        return True
+    def directory_effect_failed(self, path: str, error: DiskError) -> None:
+        """An effect on a log directory, not on one of its logs, has failed, and can be done again."""
+        if error.is_lack_of_room:
+            self.ran_out(path, error)
+        else:
+            self._replicas.directory_failed(path, error)
 
-    def _undo(
-        self, effect: WriteEffect | FlushEffect | RetireEffect | TakeBackEffect | TruncateEffect, error: DiskError
-    ) -> None:
-        log = effect.log
-        if log.error is not None:
-            return  # Offline meanwhile: everything has been answered, nothing is to be taken back.
-        match effect:
-            case WriteEffect():
-                partition = self._replicas.by_log[log]
-                self._appends.fail_unwritten(partition, log.room.write_failed(effect, error))
-                partition.epoch_start_offset = min(partition.epoch_start_offset, log.next_offset)
-                self._to_take_back[log] = None
-                self._replication.wrote(partition, log.log_end_offset)
-                self._watches.changed(partition)
-            case FlushEffect():
-                log.room.flush_failed(effect, error)
-            case RetireEffect():
-                log.retirement.undo(effect)
-                self._retention.go_on_later(log)
-            case TakeBackEffect():
-                log.room.undo(effect)
-                self._to_take_back[log] = None
-            case TruncateEffect():
-                self._replication.following.on_truncated(effect)
+    def log_effect_failed(self, log: PartitionLog, error: DiskError, undo: Callable[[], None]) -> None:
+        """An effect on a log has failed. For lack of room it can be done again later, once `undo` is called; unless the
+        log was taken away or is offline meanwhile, when everything has been answered.
+        """
+        if not error.is_lack_of_room:
+            self._replicas.log_effect_failed(log, error)
+        elif log not in self._replicas.by_log:
+            log.fail(error)
+        else:
+            if log.error is None:
+                undo()
+            self.ran_out(self._directories.directory_of(log).path, error)
 
     # --- the way back ---
 
@@ -125,32 +80,58 @@ class FullDisks:
             if directory.no_room is not None and directory not in self._probing.values():
                 effect = ProbeEffect(directory.path)
                 self._probing[effect] = directory
-                self._outbox.add_effect(effect)
+                self._outbox.add_effect(
+                    effect, Completion(partial(self._on_probed, effect), partial(self._on_probe_failed, effect))
+                )
+
+    def take_back_soon(self, log: PartitionLog) -> None:
+        """A write of the log has found no room, and left something on the disk that has to be undone."""
+        self._to_take_back[log] = None
 
     def take_back(self) -> None:
         """Send out what has to be undone, of logs where nothing else is under way any more."""
         for log in list(self._to_take_back):
-            effect = log.room.take()
+            effect = log.take_back_unwritten()
             if effect is not None:
-                self._outbox.add_effect(effect)
-            is_over = effect is not None or log.room.is_log_whole
+                self._outbox.add_effect(
+                    effect,
+                    Completion(
+                        partial(self._on_taken_back, log, effect),
+                        partial(self._on_taking_back_failed, log, effect),
+                        (log,),
+                    ),
+                )
+            is_over = effect is not None or log.disk_full.is_log_whole
             if is_over or log.error is not None or log not in self._replicas.by_log:
                 del self._to_take_back[log]
 
-    def on_taken_back(self, effect: TakeBackEffect) -> None:
+    def _on_taken_back(self, log: PartitionLog, effect: TakeBackEffect, result: EffectResult) -> None:
         """A log is whole again; it takes appends unless the disk is full still."""
-        log = effect.log
         if log.error is None:
-            log.room.done(effect)
+            assert result is None or isinstance(result, ProducerState)
+            log.disk_full.done(effect, result)
             if log in self._replicas.by_log and self._directories.directory_of(log).no_room is None:
-                log.room.accept()
+                log.disk_full.accept_appends()
 
-    def on_probed(self, effect: ProbeEffect) -> None:
+    def _on_taking_back_failed(self, log: PartitionLog, effect: TakeBackEffect, error: DiskError) -> None:
+        self.log_effect_failed(log, error, partial(self._undo_taking_back, log, effect))
+
+    def _undo_taking_back(self, log: PartitionLog, effect: TakeBackEffect) -> None:
+        log.disk_full.undo(effect)
+        self.take_back_soon(log)
+
+    def _on_probed(self, effect: ProbeEffect, result: EffectResult) -> None:
         """There is room again."""
         directory = self._probing.pop(effect)
         if directory.error is not None:
             return
         directory.no_room = None
         for log in directory.logs.values():
-            log.room.accept()
+            log.disk_full.accept_appends()
         self._outbox.report_room(directory.path, None)
+
+    def _on_probe_failed(self, effect: ProbeEffect, error: DiskError) -> None:
+        if error.is_lack_of_room:
+            self._probing.pop(effect)
+        else:
+            self._replicas.directory_failed(effect.log_directory, error)

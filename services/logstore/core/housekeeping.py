@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.completion import Completion, ignore_result
 from services.logstore.core.directories import Directories
+from services.logstore.core.log_flusher import LogFlusher
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.retention import Retention
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect
+from services.logstore.core.storage.effects import WriteEffect
 from services.logstore.core.storage.log import PartitionLog
 
 # flush.ms of a topic is kept to within this.
@@ -27,12 +30,14 @@ class Housekeeping:
         directories: Directories,
         checkpoints: Checkpoints,
         retention: Retention,
+        flusher: LogFlusher,
         outbox: Outbox,
     ) -> None:
         self._replicas = replicas
         self._directories = directories
         self._checkpoints = checkpoints
         self._retention = retention
+        self._flusher = flusher
         self._outbox = outbox
         # Logs with something to flush, or to look at for that.
         self._unflushed: dict[PartitionLog, None] = {}
@@ -46,26 +51,22 @@ class Housekeeping:
         if log.flushes.whole_segments_upto < log.segments.active.base_offset:
             self._unflushed[log] = None
 
-    def on_written(self, effect: WriteEffect) -> None:
+    def on_written(self, log: PartitionLog, effect: WriteEffect) -> None:
         """A log has grown: it is flushed when that is due, and its offsets go into the next checkpoints."""
-        self._unflushed[effect.log] = None
-        self._checkpoints.high_watermark_moved(self._directories.directory_of(effect.log))
+        self._unflushed[log] = None
+        directory = self._directories.directory_of(log)
+        self._checkpoints.high_watermark_moved(directory)
         if effect.flush is not None:
-            self._checkpoints.recovery_point_moved(self._directories.directory_of(effect.log))
-            self._retention.go_on(effect.log)
-
-    def on_flushed(self, effect: FlushEffect) -> None:
-        """A flush is done: the log needs no scan below its end."""
-        effect.log.on_flushed(effect)
-        self._checkpoints.recovery_point_moved(self._directories.directory_of(effect.log))
-        self._retention.go_on(effect.log)
+            self._checkpoints.recovery_point_moved(directory)
+            self._retention.go_on(log)
 
     def tick(self, now_ms: int, wall_ms: int) -> None:
         """Send out what is due."""
         self._flush(now_ms)
         self._retention.tick(now_ms, wall_ms)
         for effect in self._directories.deletions(now_ms):
-            self._outbox.add_effect(effect)
+            failed = partial(self._replicas.directory_failed, effect.path.rpartition("/")[0])
+            self._outbox.add_effect(effect, Completion(ignore_result, failed))
         self._checkpoints.tick(now_ms)
 
     def _flush(self, now_ms: int) -> None:
@@ -78,7 +79,7 @@ class Housekeeping:
                 continue
             effect = log.take_flush(now_ms)
             if effect is not None:
-                self._outbox.add_effect(effect)
+                self._flusher.send(log, effect)
             elif log.recovery_point == log.next_offset:
                 del self._unflushed[log]
             elif log.config.flush_ms > _RARE_FLUSH_MS and log.flushes.in_flight is None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.appends import Appends
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.completion import Completion, ignore_result
 from services.logstore.core.directories import Directories
+from services.logstore.core.log_flusher import LogFlusher
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.throttles import ReplicationQuota
 from services.logstore.core.storage.checkpoints import TopicPartition
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import CopyEffect, MovedEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_copy import MOVED_FROM, PIECE_BYTES, LogCopy
@@ -47,6 +51,7 @@ class Moves:
         directories: Directories,
         checkpoints: Checkpoints,
         appends: Appends,
+        flusher: LogFlusher,
         outbox: Outbox,
         quota: ReplicationQuota,
     ) -> None:
@@ -55,6 +60,7 @@ class Moves:
         self._directories = directories
         self._checkpoints = checkpoints
         self._appends = appends
+        self._flusher = flusher
         self._outbox = outbox
         self._quota = quota
         self._now_ms = 0
@@ -124,7 +130,7 @@ class Moves:
 
     def _is_being_cut(self, name: TopicPartition) -> bool:
         partition = self._replicas.by_name.get(name)
-        return partition is not None and partition.log.truncation.is_begun
+        return partition is not None and partition.log.is_truncating
 
     def _begin(self, name: TopicPartition, target: LogDirectory) -> None:
         partition = self._replicas.by_name.get(name)
@@ -137,7 +143,8 @@ class Moves:
     def _send(self, move: _Move, effect: CopyEffect) -> None:
         move.in_flight = effect
         self._quota.record(sum([length for _, _, _, length in effect.pieces]), self._now_ms)
-        self._outbox.add_effect(effect)
+        completion = Completion(partial(self._on_copied, move, effect), partial(self._on_failed, move, effect))
+        self._outbox.add_effect(effect, completion)
 
     def go_on(self) -> None:
         """Once per turn: the next step, if it can be taken now."""
@@ -148,7 +155,7 @@ class Moves:
         if move.is_given_up or log.error is not None or log not in self._replicas.by_log:
             self._drop(move)
             return
-        if move.phase is _Phase.HELD and log.room.error is not None:
+        if move.phase is _Phase.HELD and log.no_room is not None:
             # It can't be flushed now. Nobody knows for how long, and its appends wait.
             move.phase = _Phase.COPYING
             self._release(log)
@@ -161,21 +168,20 @@ class Moves:
             if step is not None:
                 self._send(move, step)
                 return
-            if log.is_being_cleaned or not log.retirement.is_idle or log.room.error is not None:
+            if log.is_being_cleaned or not log.retirement.is_idle or log.no_room is not None:
                 return
-            log.is_held = True
+            log.hold()
             move.phase = _Phase.HELD
         if log.is_idle:
             flush = log.take_held_flush()
             if flush is not None:
-                self._outbox.add_effect(flush)
+                self._flusher.send(log, flush)
                 return
             move.phase = _Phase.FINISHING
             self._send(move, move.copy.last_step())
 
-    def on_copied(self, effect: CopyEffect) -> None:
-        move = self._move
-        assert move is not None
+    def _on_copied(self, move: _Move, effect: CopyEffect, result: EffectResult) -> None:
+        assert move is self._move
         assert move.in_flight is effect
         move.in_flight = None
         if move.phase is _Phase.FINISHING:
@@ -198,13 +204,14 @@ class Moves:
         if error is not None:
             # A start finds the log in both directories, and knows which of them it is.
             source.logs.pop(log.topic_partition, None)
-            self._replicas.disk_failures.append((source.path, error))
+            self._replicas.directory_failed(source.path, error)
         self._checkpoints.logs_taken_away([log])
         target.take_over(log)
         self._checkpoints.log_moved(log)
-        self._outbox.add_effect(MovedEffect(log, source.path, f"{path}/{MOVED_FROM}"))
+        failed = partial(self._replicas.directory_failed, source.path)
+        self._outbox.add_effect(MovedEffect(source.path, f"{path}/{MOVED_FROM}"), Completion(ignore_result, failed))
         if source.no_room is not None and target.no_room is None:
-            log.room.accept()
+            log.disk_full.accept_appends()
         if source.no_room is not None or target.no_room is not None:
             # It says nothing new of the directories, and has the controller ask where the partition lies.
             self._outbox.report_room(target.path, target.no_room)
@@ -213,8 +220,8 @@ class Moves:
     def _release(self, log: PartitionLog) -> None:
         """What has gathered is written."""
         if log.is_held:
-            log.is_held = False
-            self._appends.on_flushed(log)
+            log.release()
+            self._appends.has_writes(log)
 
     def interrupt(self, log: PartitionLog) -> bool:
         """The log is to be cut, and what is copied of it is no good: begin anew later. False: that takes a moment."""
@@ -238,14 +245,13 @@ class Moves:
         move.target.delete_later(move.copy.future, self._now_ms)
         self._release(move.copy.log)
 
-    def on_failed(self, effect: CopyEffect, error: DiskError) -> None:
+    def _on_failed(self, move: _Move, effect: CopyEffect, error: DiskError) -> None:
         """A step has failed: at the target, where nothing is lost by it, or at the log's own directory."""
-        move = self._move
-        assert move is not None
+        assert move is self._move
         assert move.in_flight is effect
         move.in_flight = None
         if not error.is_lack_of_room:
             is_target = f"{error.path}/".startswith(f"{effect.log_directory}/")
-            path = effect.log_directory if is_target else effect.log.directory.rpartition("/")[0]
-            self._replicas.disk_failures.append((path, error))
+            path = effect.log_directory if is_target else move.copy.log.directory.rpartition("/")[0]
+            self._replicas.directory_failed(path, error)
         self._drop(move)

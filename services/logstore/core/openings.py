@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from barnabas.channel.messages import Append
 from barnabas.ports.compression import Codecs
+from services.logstore.core.completion import Completion, refuse_failure
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.storage.batch_opening import Refusal, must_open, open_batch
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import OpenBatchEffect
 from services.logstore.core.streams import ExchangeStream
 
@@ -99,17 +102,17 @@ class Openings:
                 self._codecs,
             )
             self._under_way[effect] = (partition, waiting)
-            self._outbox.add_effect(effect)
+            self._outbox.add_effect(effect, Completion(partial(self._on_opened, effect), refuse_failure))
 
-    def on_opened(self, effect: OpenBatchEffect) -> None:
+    def _on_opened(self, effect: OpenBatchEffect, result: EffectResult) -> None:
         partition, waiting = self._under_way.pop(effect)
         line = self.lines.get(partition)
         # Otherwise it has been answered meanwhile, with all that waited behind it.
         if line is not None and line and line[0] is waiting:
             line.popleft()
-            assert effect.outcome is not None
+            assert isinstance(result, memoryview | Refusal)
             if not waiting.stream.closed:
-                self._go_on(waiting, partition, effect.outcome)
+                self._go_on(waiting, partition, result)
             self._advance(partition)
         self._begin()
 

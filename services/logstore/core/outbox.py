@@ -10,6 +10,7 @@ from barnabas.channel.messages import CoordinateResponse, ExchangeResponse, Read
 from barnabas.cluster.administration import AdministrationResponse
 from barnabas.cluster.messages import ControlResponse
 from barnabas.ports.disk import DiskError
+from services.logstore.core.completion import Completion
 from services.logstore.core.replication.outbox import ReplicationOutgoing
 from services.logstore.core.request_times import RequestTimes, TimedRequest, TracedWork
 from services.logstore.core.storage.compaction.orders import CleanerCommand, PassReport
@@ -52,6 +53,7 @@ class Outbox:
         "_administration",
         "_cleaner",
         "_closes",
+        "_completions",
         "_controls",
         "_credits",
         "_effects",
@@ -68,6 +70,7 @@ class Outbox:
         self._credits = credit_pool
         self.times = times
         self._effects: list[StorageEffect] = []
+        self._completions: dict[StorageEffect, Completion] = {}
         self._exchanges: list[ExchangeStream] = []
         self._reads: list[ReadStream] = []
         self._watches: list[WatchStream] = []
@@ -79,8 +82,18 @@ class Outbox:
         self._cleaner: list[CleanerCommand] = []
         self._passes: list[PassReport] = []
 
-    def add_effect(self, effect: StorageEffect) -> None:
+    def add_effect(self, effect: StorageEffect, completion: Completion) -> None:
+        """Have `effect` carried out, and `completion` take its outcome."""
         self._effects.append(effect)
+        self._completions[effect] = completion
+
+    def expect_outcome(self, effect: StorageEffect, completion: Completion) -> None:
+        """Have `completion` take the outcome of an effect that goes to the host in another way."""
+        self._completions[effect] = completion
+
+    def completion_of(self, effect: StorageEffect) -> Completion:
+        """What follows an effect that has been carried out; asked once."""
+        return self._completions.pop(effect)
 
     def exchange_response(self, stream: ExchangeStream) -> ExchangeResponse:
         """This turn's message for a stream, to be filled."""

@@ -7,10 +7,8 @@ partition_epoch) is newer.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Container, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from barnabas.channel.messages import PartitionState
 from barnabas.cluster.messages import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, PartitionMetadata
@@ -19,9 +17,6 @@ from services.logstore.core.replication.follower_progress import FollowerProgres
 from services.logstore.core.replication.in_sync_replicas import InSyncReplicas
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.topic_meters import TopicMeter
-
-if TYPE_CHECKING:
-    from services.logstore.core.streams import PendingAppend
 
 PartitionKey = tuple[bytes, int]
 
@@ -59,7 +54,6 @@ class Partition:
         "online",
         "partition",
         "partition_epoch",
-        "pending",
         "replicas",
         "topic",
         "topic_id",
@@ -92,8 +86,6 @@ class Partition:
         self.epoch_start_offset = log.log_start_offset
         # Every other assigned replica, while this one leads.
         self.followers: dict[int, FollowerProgress] = {}
-        # Appended and not answered yet, in the order of their offsets.
-        self.pending: deque[PendingAppend] = deque()
 
     # --- leadership --------------------------------------------------------------------------------------------------
 
@@ -120,7 +112,7 @@ class Partition:
         self._follow_assignment(state, now_ms, new_epoch=new_epoch)
         if self.leading:
             if new_epoch:
-                self.log.leader_epochs.assign(state.leader_epoch, self.log.next_offset)
+                self.log.begin_leader_epoch(state.leader_epoch)
                 self.epoch_start_offset = self.log.next_offset
             self.advance_high_watermark(lag_ms_max, now_ms)
         if not new_epoch:
@@ -292,7 +284,7 @@ class Partition:
         """The same of a consumer that reads from any replica (KIP-392). Not while its log is being cut: what lies below
         the high watermark may be on its way out of the log, too.
         """
-        is_served = not self.is_stopped and self.leader_epoch != NO_EPOCH and not self.log.truncation.is_begun
+        is_served = not self.is_stopped and self.leader_epoch != NO_EPOCH and not self.log.is_truncating
         return self._check_epoch(current_leader_epoch) or (
             ErrorCode.NONE if is_served else ErrorCode.NOT_LEADER_OR_FOLLOWER
         )

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 
 from barnabas.channel.messages import OffsetAnswer, OffsetQuery, StateAnswer, StateQuery
 from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.completion import Completion
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.reads import READ_COMMITTED
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.batch_opening import Refusal
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import FindRecordEffect
-from services.logstore.core.storage.timestamp_lookup import LATEST, MAX_TIMESTAMP, LookupEffect, TimestampLookup
+from services.logstore.core.storage.timestamp_lookup import (
+    LATEST,
+    MAX_TIMESTAMP,
+    LookupEffect,
+    LookupResult,
+    TimestampLookup,
+)
 from services.logstore.core.streams import ExchangeStream
 
 # Each may hold 64 MiB of an opened batch, and a worker for long: writes and reads must find workers beside them.
@@ -79,10 +89,10 @@ class Queries:
         absent = ErrorCode.OFFSET_NOT_AVAILABLE if is_search and is_unknown else ErrorCode.NONE
         self._go_on(_PendingQuery(stream, query, partition, lookup, absent), None)
 
-    def _go_on(self, pending: _PendingQuery, data: bytes | None) -> None:
+    def _go_on(self, pending: _PendingQuery, result: LookupResult) -> None:
         """Take a lookup to its next effect, or to its end. A generator begins by being sent None."""
         try:
-            effect = next(pending.lookup) if data is None else pending.lookup.send(data)
+            effect = pending.lookup.send(result)
         except StopIteration as end:
             self._answer(pending.stream, _answer_of(pending, end.value))
             return
@@ -95,7 +105,7 @@ class Queries:
             self._to_search.append(effect)
             self._search()
         else:
-            self._outbox.add_effect(effect)
+            self._send(pending, effect)
 
     def _search(self) -> None:
         """Open as many batches as may be open at once."""
@@ -106,9 +116,13 @@ class Queries:
                 self._pending.pop(effect, None)
                 continue
             self._searching += 1
-            self._outbox.add_effect(effect)
+            self._send(pending, effect)
 
-    def on_done(self, effect: LookupEffect, data: bytes) -> None:
+    def _send(self, pending: _PendingQuery, effect: LookupEffect) -> None:
+        failed = partial(self._replicas.log_effect_failed, pending.partition.log)
+        self._outbox.add_effect(effect, Completion(partial(self._on_done, effect), failed))
+
+    def _on_done(self, effect: LookupEffect, result: EffectResult) -> None:
         """An effect of a lookup has been carried out; whoever asked may be gone, or have been answered."""
         if isinstance(effect, FindRecordEffect):
             self._searching -= 1
@@ -116,10 +130,11 @@ class Queries:
         pending = self._pending.pop(effect, None)
         if pending is None or pending.stream.closed:
             return
-        if isinstance(effect, FindRecordEffect) and effect.has_failed:
+        if isinstance(result, Refusal):
             self._refuse(pending.stream, pending.query.request_id, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            self._go_on(pending, data)
+            assert result is None or isinstance(result, bytes | OffsetAtTimestamp)
+            self._go_on(pending, result)
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         for effect in [effect for effect, pending in self._pending.items() if pending.partition is partition]:

@@ -11,15 +11,18 @@ Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from barnabas.channel.assembly import ReadResult
 from barnabas.channel.messages import Read, ReadPartition, ReadPartitionResult
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from services.logstore.core.completion import Completion
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.replica_selection import ReplicaSelector, preferred_read_replica
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.log_reads import ReadPlan
 from services.logstore.core.streams import PendingRead, ReadStream
@@ -126,37 +129,38 @@ class Reads:
         pending.any_records = True
         pending.bytes_left -= plan.effect.length
         pending.outstanding += 1
-        self._ranges[plan.effect] = _Range(pending, result, partition, plan)
-        self._outbox.add_effect(plan.effect)
+        self._read(_Range(pending, result, partition, plan), plan.effect)
         return ErrorCode.NONE
 
-    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
-        """The bytes of a range have come. False when no read waits for them."""
+    def _read(self, awaited: _Range, effect: ReadEffect) -> None:
+        self._ranges[effect] = awaited
+        failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
+        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
+
+    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+        """The bytes of a range have come, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
-        if awaited is None:
-            return False
-        if awaited.pending.dropped:
-            return True
+        if awaited is None or awaited.pending.dropped:
+            return
+        assert isinstance(data, bytes)
         partition, plan = awaited.partition, awaited.plan
         try:
             records = partition.log.finish_read(plan, data)
         except DiskError as error:
             self._replicas.disk_failed(partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
-            return True
+            return
         if isinstance(records, ErrorCode):
             self._fail(awaited, records)
-            return True
+            return
         if isinstance(records, ReadEffect):
-            self._ranges[records] = awaited
-            self._outbox.add_effect(records)
-            return True
+            self._read(awaited, records)
+            return
         awaited.result.records = records
         partition.meter.bytes_out += len(records)
         awaited.result.fetch_position = plan.fetch_position
         awaited.pending.outstanding -= 1
         self._answer_if_done(awaited.pending)
-        return True
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """What is being read of a partition fails at once: its leader epoch is over, or its directory is offline."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import NO_EPOCH, NO_LEADER
-from barnabas.ports.disk import DiskError
+from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.partition import Partition, PartitionKey
 from services.logstore.core.storage.checkpoints import TopicPartition
@@ -60,7 +60,20 @@ class Replicas:
 
     def disk_failed(self, log: PartitionLog, error: DiskError) -> None:
         """The directory that a log lies in can't be trusted any more."""
-        self.disk_failures.append((log.directory.rpartition("/")[0], error))
+        self.directory_failed(log.directory.rpartition("/")[0], error)
+
+    def directory_failed(self, path: str, error: DiskError) -> None:
+        """A log directory can't be trusted any more, or (`DiskError.is_lack_of_room`) has no room."""
+        self.disk_failures.append((path, error))
+
+    def log_effect_failed(self, log: PartitionLog, error: DiskError) -> None:
+        """An effect on the files of `log` has failed, and not only for lack of room that can be waited for."""
+        is_hosted = log in self.by_log
+        if not is_hosted:
+            log.fail(error)
+        # Files of a log that was taken away meanwhile are no longer where the effect looked for them.
+        if is_hosted or error.kind is not DiskErrorKind.NOT_FOUND:
+            self.disk_failed(log, error)
 
     def meter_of(self, topic_id: bytes, partition: int) -> TopicMeter:
         hosted = self.by_key.get((topic_id, partition))

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from barnabas.ports.disk import DiskError
 from services.logstore.core.checkpoints import Checkpoints
+from services.logstore.core.completion import Completion, ignore_result
+from services.logstore.core.full_disks import FullDisks
+from services.logstore.core.log_flusher import LogFlusher
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import DeleteFilesEffect, RetireEffect
 from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_start import RetentionOutcome
+from services.logstore.core.storage.log_retention import RetentionOutcome
 from services.logstore.core.watches import Watches
 
 # A look at a log costs some microseconds, and a look into a file now and then.
@@ -31,6 +36,8 @@ class Retention:
         self,
         replicas: Replicas,
         checkpoints: Checkpoints,
+        full_disks: FullDisks,
+        flusher: LogFlusher,
         watches: Watches,
         outbox: Outbox,
         check_interval_ms: int,
@@ -39,6 +46,8 @@ class Retention:
         """`moved` is told of partitions whose log begins elsewhere than before."""
         self._replicas = replicas
         self._checkpoints = checkpoints
+        self._full_disks = full_disks
+        self._flusher = flusher
         self._watches = watches
         self._outbox = outbox
         self._moved = moved
@@ -100,7 +109,7 @@ class Retention:
     def log_start_followed(self, partition: Partition) -> None:
         """By what the leader says. Without room the files go as soon as they would at the leader itself."""
         self.log_start_moved(partition)
-        if partition.log.room.error is not None:
+        if partition.log.no_room is not None:
             self.check_soon(partition)
 
     def go_on(self, log: PartitionLog) -> None:
@@ -114,7 +123,12 @@ class Retention:
             del self._retiring[log]
         elif (effect := log.take_retirement()) is not None:
             del self._retiring[log]
-            self._outbox.add_effect(effect)
+            self._outbox.add_effect(
+                effect,
+                Completion(
+                    partial(self._on_retired, log, effect), partial(self._on_retiring_failed, log, effect), (log,)
+                ),
+            )
 
     def _flush_rolled(self, log: PartitionLog) -> None:
         """Look again as soon as the segment that was rolled for retention is flushed."""
@@ -125,16 +139,20 @@ class Retention:
             del self._to_flush[log]
             self.check_soon(partition)
         elif (effect := log.take_flush(self._now_ms)) is not None:
-            self._outbox.add_effect(effect)
+            self._flusher.send(log, effect)
 
-    def go_on_later(self, log: PartitionLog) -> None:
-        """A rename found no room: it is tried again with the next tick."""
-        self._retiring[log] = None
-
-    def on_retired(self, effect: RetireEffect) -> None:
+    def _on_retired(self, log: PartitionLog, effect: RetireEffect, result: EffectResult) -> None:
         """The files are out of the log's way; they are removed after file.delete.delay.ms."""
-        effect.log.retirement.done(effect)
-        self.delete_later(effect.log, effect.retired_paths)
+        log.retirement.done(effect)
+        self.delete_later(log, effect.retired_paths)
+
+    def _on_retiring_failed(self, log: PartitionLog, effect: RetireEffect, error: DiskError) -> None:
+        self._full_disks.log_effect_failed(log, error, partial(self._retire_later, log, effect))
+
+    def _retire_later(self, log: PartitionLog, effect: RetireEffect) -> None:
+        """A rename found no room: it is tried again with the next tick."""
+        log.retirement.undo(effect)
+        self._retiring[log] = None
 
     def delete_later(self, log: PartitionLog, paths: list[str]) -> None:
         """Remove files that are not the log's any more, in file.delete.delay.ms."""
@@ -145,7 +163,8 @@ class Retention:
         waiting = deque[tuple[int, DeleteFilesEffect]]()
         for due_ms, effect in self._deletions:
             if due_ms <= now_ms:
-                self._outbox.add_effect(effect)
+                failed = partial(self._replicas.directory_failed, effect.log_directory)
+                self._outbox.add_effect(effect, Completion(ignore_result, failed))
             else:
                 waiting.append((due_ms, effect))
         self._deletions = waiting

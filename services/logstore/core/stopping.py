@@ -8,6 +8,7 @@ from services.logstore.core.control import Control
 from services.logstore.core.coordinator.coordination import Coordination
 from services.logstore.core.data_inbox import DataInbox
 from services.logstore.core.directories import Directories
+from services.logstore.core.log_flusher import LogFlusher
 from services.logstore.core.moves import Moves
 from services.logstore.core.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
@@ -27,6 +28,7 @@ class Stopping:
         moves: Moves,
         administration: Administration,
         directories: Directories,
+        flusher: LogFlusher,
         replicas: Replicas,
     ) -> None:
         self._control = control
@@ -37,6 +39,7 @@ class Stopping:
         self._moves = moves
         self._administration = administration
         self._directories = directories
+        self._flusher = flusher
         self._replicas = replicas
         self.is_begun = False
         self.effects_in_flight = 0
@@ -61,9 +64,11 @@ class Stopping:
         """The last effects, while idle: everything that is not durable yet."""
         assert self.is_begun
         assert self.is_idle
-        effects = self._directories.closing_flushes()
-        self.effects_in_flight += len(effects)
-        return effects
+        closing = self._directories.closing_flushes()
+        for each in closing:
+            self._flusher.expect(each)
+        self.effects_in_flight += len(closing)
+        return [each.effect for each in closing]
 
     def shut_down(self) -> list[str]:
         """The last checkpoints and the clean-shutdown markers, by direct calls of the disks.

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from barnabas.channel.assembly import ReadResult
 from barnabas.channel.messages import (
-    AppendResult,
     CoordinateResponse,
     ExchangeResponse,
     Read,
@@ -14,7 +13,6 @@ from barnabas.channel.messages import (
     ReadResponse,
     WatchResponse,
 )
-from services.logstore.core.partition import Partition
 from services.logstore.core.request_times import TimedRequest
 
 
@@ -71,17 +69,6 @@ class CoordinateStream:
 
 
 Stream = ExchangeStream | ReadStream | WatchStream | CoordinateStream
-
-
-@dataclass(slots=True, eq=False)
-class PendingAppend:
-    """An append whose write is under way: the token that the log gives back when it is done."""
-
-    stream: ExchangeStream
-    partition: Partition
-    result: AppendResult
-    byte_count: int
-    answered: bool = False
 
 
 @dataclass(slots=True, eq=False)

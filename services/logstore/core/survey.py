@@ -61,7 +61,7 @@ class Survey:
         if not partition.online:
             self._offline += 1
             return
-        self._log_bytes[partition.meter.label] += log.segments.byte_count
+        self._log_bytes[partition.meter.label] += log.byte_count
         self._log_segments[partition.meter.label] += len(log.segments)
         if not partition.leading:
             return

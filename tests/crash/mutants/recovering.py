@@ -84,7 +84,7 @@ def leader_epochs_are_written_late() -> None:
 
     def begin(self: LogFlushes, upto_offset: int) -> FlushEffect:
         effect = original(self, upto_offset)
-        log: Any = self._log
+        log: Any = self._state
         held, _LATE[log] = _LATE.get(log, []), effect.replacements
         effect.replacements = held
         return effect
@@ -138,7 +138,7 @@ def emptied_indexes_are_not_flushed() -> None:
 
     def begin(self: LogFlushes, upto_offset: int) -> FlushEffect:
         effect = original(self, upto_offset)
-        active = self._log.segments.active
+        active = self._state.segments.active
         if active.base_offset == upto_offset:
             effect.files = [path for path in effect.files if path not in active.paths]
         return effect

@@ -17,7 +17,7 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import crc_is_valid, iterate_headers
 from services.logstore.core.storage.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from tests.fuzz.pieces import join_pieces, split_pieces

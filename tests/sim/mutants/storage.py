@@ -10,7 +10,7 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.appends import Appends
-from services.logstore.core.disk_outcomes import DiskOutcomes
+from services.logstore.core.effect_completions import EffectCompletions
 from services.logstore.core.partition import Partition
 from services.logstore.core.storage import batch_validation
 from services.logstore.core.storage.batch_validation import CheckedBatch
@@ -34,7 +34,7 @@ def acknowledged_before_written() -> None:
     def append(self: Appends, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
         original(self, stream, append, wall_ms)
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
-        for pending in partition.pending if partition is not None else ():
+        for pending in self.pending_of(partition) if partition is not None else ():
             if not pending.answered:
                 self._succeed(pending)
 
@@ -159,15 +159,15 @@ def flush_is_not_waited_for() -> None:
 @STORAGE.breaks("26", [Fault.FLUSH_ERROR, Fault.POWER_CUT, Fault.TERMINATE_LOGSTORE], seconds=20)
 def a_failed_flush_is_tried_again() -> None:
     """And succeeds, as it does where the kernel has marked the pages clean."""
-    original = DiskOutcomes.on_failed
+    original = EffectCompletions.on_failed
 
-    def on_failed(self: DiskOutcomes, effect: StorageEffect, error: DiskError) -> None:
+    def on_failed(self: EffectCompletions, effect: StorageEffect, error: DiskError) -> None:
         if isinstance(effect, FlushEffect):
             self.on_done(effect, b"")
         else:
             original(self, effect, error)
 
-    replace_in(DiskOutcomes, "on_failed", on_failed)
+    replace_in(EffectCompletions, "on_failed", on_failed)
 
 
 @STORAGE.breaks("25", DISKS)

@@ -56,7 +56,7 @@ class Administration:
             DescribeConfigsRequest: Configs(replicas, settings).answer,
             DescribeProducersRequest: Producers(replicas).answer,
             DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
-            DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox).answer,
+            DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox, self.poke).answer,
             AlterReplicaLogDirsRequest: ReplicaMoves(moves).answer,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}

@@ -40,7 +40,6 @@ from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.led_partitions import LedPartitions
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
@@ -84,10 +83,6 @@ class Coordination:
     def topics_deleted(self, topics: Iterable[str]) -> None:
         """The cluster has them no more."""
         self._deleted_topics |= dict.fromkeys(topics)
-
-    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
-        """The bytes of a log have come. False when no coordinator waits for them."""
-        return self._led.on_bytes(effect, data)
 
     # --- the turn -----------------------------------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ class Fetcher:
         for followed in self.at(Stage.BACKING_OFF):
             if followed.retry_ms > now_ms:
                 continue
-            if followed.partition.log.room.error is None:
+            if followed.partition.log.no_room is None:
                 self.move(followed, Stage.TO_TELL)
             else:
                 # Of what is fetched nothing could be kept.

@@ -15,6 +15,7 @@ from barnabas.metrics.family import Sample
 from services.logstore.core.broker_settings import BrokerSettings
 from services.logstore.core.checkpoints import Checkpoints
 from services.logstore.core.directories import Directories
+from services.logstore.core.full_disks import FullDisks
 from services.logstore.core.outbox import Outbox
 from services.logstore.core.partition import Partition
 from services.logstore.core.replicas import Replicas
@@ -48,6 +49,7 @@ class Replication:
         settings: BrokerSettings,
         directories: Directories,
         checkpoints: Checkpoints,
+        full_disks: FullDisks,
         retention: Retention,
         watches: Watches,
         outbox: Outbox,
@@ -83,6 +85,7 @@ class Replication:
         self.following = Following(
             replicas,
             checkpoints,
+            full_disks,
             outbox,
             self._says,
             config.limits,

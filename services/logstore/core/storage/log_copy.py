@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from services.logstore.core.storage.checkpoints import (
@@ -24,11 +23,9 @@ from services.logstore.core.storage.checkpoints import (
     whole_number,
 )
 from services.logstore.core.storage.effects import CopyEffect
+from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX
 from services.logstore.core.storage.segment import LOG_SUFFIX, Segment, file_name
-
-if TYPE_CHECKING:
-    from services.logstore.core.storage.log import PartitionLog
 
 MOVED_FROM = "moved-from"
 PIECE_BYTES = 4 * 1024 * 1024
@@ -107,7 +104,6 @@ class LogCopy:
         source = self.log.directory.rpartition("/")[0]
         marker = Origin(self.log.topic_partition, source).format()
         return CopyEffect(
-            self.log,
             self.log_directory,
             self.future,
             # Two directories that each say they come from the other would both be the old one.
@@ -135,14 +131,14 @@ class LogCopy:
         return None
 
     def _piece(self, segment: Segment, copied: _Copied, length: int) -> CopyEffect:
-        effect = CopyEffect(self.log, self.log_directory, self.future)
+        effect = CopyEffect(self.log_directory, self.future)
         effect.pieces.append((segment.log_path, self._place_of(segment.log_path), copied.byte_count, length))
         copied.byte_count += length
         return effect
 
     def _rest(self, segment: Segment, copied: _Copied) -> CopyEffect:
         """The small files of a closed segment; all of it is durable then."""
-        effect = CopyEffect(self.log, self.log_directory, self.future)
+        effect = CopyEffect(self.log_directory, self.future)
         self._add_files(effect, self._small_files(segment))
         effect.flushes.append(self._place_of(segment.log_path))
         copied.is_whole = True
@@ -153,7 +149,7 @@ class LogCopy:
         log = self.log
         assert log.is_held
         assert log.is_idle
-        effect = CopyEffect(log, self.log_directory, self.future)
+        effect = CopyEffect(self.log_directory, self.future)
         names = [MOVED_FROM, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA]
         self._add_files(effect, [f"{log.directory}/{name}" for name in names[1:]])
         for segment in log.segments.all():

@@ -6,7 +6,7 @@ for another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -18,13 +18,13 @@ from services.logstore.core.storage import checkpoints
 from services.logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition
 from services.logstore.core.storage.directory_format import check_format, raise_format
 from services.logstore.core.storage.directory_identity import DirectoryRefusal, identify, make_durably
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FileReplacement,
     FlushEffect,
     ReplaceEffect,
     VolumeFlushEffect,
-    execute,
 )
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_copy import read_origin
@@ -50,6 +50,14 @@ class OpenedPartition:
     topic_id: bytes | None
     high_watermark: int
     opened: OpenedLog
+
+
+@dataclass(slots=True, frozen=True)
+class ClosingFlush:
+    """`effect` flushes these logs, each as its own flush says."""
+
+    effect: FlushEffect | VolumeFlushEffect
+    flushes: list[tuple[PartitionLog, FlushEffect]]
 
 
 class Apply(Protocol):
@@ -142,7 +150,7 @@ class LogDirectory:
                 shut_down_cleanly=self.was_shut_down_cleanly,
                 log_start_offset=log_starts.get(topic_partition, 0),
             )
-            opened.log.first_dirty_offset = cleaner_offsets.get(topic_partition, 0)
+            opened.log.compacted_upto(cleaner_offsets.get(topic_partition, 0))
             high_watermark = min(high_watermarks.get(topic_partition, 0), opened.log.log_end_offset)
             high_watermark = max(high_watermark, opened.log.log_start_offset)
             topic_id = self._read_topic_id(opened.log)
@@ -252,7 +260,7 @@ class LogDirectory:
         except DiskError as error:
             return self._give_up(directory, error)
         if self.no_room is not None:
-            opened.log.room.refuse(self.no_room)
+            opened.log.disk_full.refuse_appends(self.no_room)
         self.logs[topic_partition] = opened.log
         return opened.log
 
@@ -304,7 +312,7 @@ class LogDirectory:
         log.relocate(self._path_of(log.topic_partition))
         self.logs[log.topic_partition] = log
         if self.no_room is not None:
-            log.room.refuse(self.no_room)
+            log.disk_full.refuse_appends(self.no_room)
 
     def delete_later(self, path: str, now_ms: int) -> None:
         """Remove a directory that is no partition's: the copy of a log that stays where it is."""
@@ -389,15 +397,15 @@ class LogDirectory:
             with suppress(DiskError):
                 self._forget_boot()
 
-    def closing_flushes(self) -> Sequence[FlushEffect | VolumeFlushEffect]:
+    def closing_flushes(self) -> list[ClosingFlush]:
         """The flushes of a clean shutdown, to be run side by side before `shut_down`, once all logs are idle: one for
         all logs where the disk can do that.
         """
-        logs = [log for log in self.logs.values() if log.error is None and log.room.is_log_whole]
-        flushes = [flush for log in logs if (flush := log.take_closing_flush()) is not None]
-        if flushes and self._disk.is_one_volume(self.path, [flush.log.directory for flush in flushes]):
-            return [VolumeFlushEffect(self.path, flushes)]
-        return flushes
+        logs = [log for log in self.logs.values() if log.error is None and log.disk_full.is_log_whole]
+        flushes = [(log, flush) for log in logs if (flush := log.take_closing_flush()) is not None]
+        if flushes and self._disk.is_one_volume(self.path, [log.directory for log, _ in flushes]):
+            return [ClosingFlush(VolumeFlushEffect(self.path, [flush for _, flush in flushes]), flushes)]
+        return [ClosingFlush(flush, [(log, flush)]) for log, flush in flushes]
 
     def shut_down(
         self, high_watermarks: Mapping[TopicPartition, int], broker_epoch: int, *others: ReplaceEffect

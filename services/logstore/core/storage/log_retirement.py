@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from services.logstore.core.storage.effects import RetireEffect
-from services.logstore.core.storage.log_start import move_log_start
+from services.logstore.core.storage.log_state import LogState
 from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX
 from services.logstore.core.storage.segment import Segment, file_name
-
-if TYPE_CHECKING:
-    from services.logstore.core.storage.log import PartitionLog
 
 
 class LogRetirement:
     """`in_flight` is the effect that renames files."""
 
-    __slots__ = ("_log", "_waiting", "in_flight")
+    __slots__ = ("_state", "_waiting", "in_flight")
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
+    def __init__(self, state: LogState) -> None:
+        self._state = state
         self._waiting: list[list[str]] = []
         self.in_flight: RetireEffect | None = None
 
@@ -30,23 +25,23 @@ class LogRetirement:
 
     def add(self, retired: list[Segment]) -> None:
         """They are no longer among the log's segments. Reads under way go on with what they hold."""
-        log = self._log
+        state = self._state
         for segment in retired:
             segment.is_retired = True
-            snapshot = f"{log.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
+            snapshot = f"{state.directory}/{file_name(segment.base_offset, SNAPSHOT_SUFFIX)}"
             self._waiting.append([*segment.paths, snapshot])
-        move_log_start(log, log.segments.first.base_offset)
+        state.move_log_start(state.segments.first.base_offset)
 
-    def take(self) -> RetireEffect | None:
+    def begin(self) -> RetireEffect | None:
         """The renames that wait; None where there are none, or others are under way."""
         if not self._waiting or self.in_flight is not None:
             return None
-        self.in_flight = RetireEffect(self._log, self._log.directory, self._waiting)
+        self.in_flight = RetireEffect(self._state.directory, self._waiting)
         self._waiting = []
         return self.in_flight
 
     def done(self, effect: RetireEffect) -> None:
-        if self._log.error is not None:
+        if self._state.error is not None:
             return  # Offline meanwhile: nothing is under way any more.
         assert effect is self.in_flight
         self.in_flight = None

@@ -7,14 +7,13 @@ few, large writes.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
+from barnabas.ports.disk import Buffer
 from barnabas.wire.record_batch import LENGTH_OVERHEAD_BYTES, PLACE
-from services.logstore.core.storage.effects import WriteEffect
-from services.logstore.core.storage.segment import Segment
-
-if TYPE_CHECKING:
-    from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.effects import FlushEffect, SmallWrite, WriteEffect
+from services.logstore.core.storage.log_state import LogState
+from services.logstore.core.storage.segment import Segment, SegmentMark
 
 # A write holds an IO worker and delays those who came first; past this many bytes the rest waits for the next one.
 WRITE_BYTES_MAX = 8 * 1024 * 1024
@@ -24,22 +23,39 @@ COPY_BYTES_MAX = 8 * 1024
 _PLACE_BYTES = PLACE.size
 
 
+@dataclass(slots=True, eq=False)
+class GatheredWrite:
+    """Batches for the end of one segment's file. `tokens` are the callers' own, one per append, in order."""
+
+    segment: Segment
+    position: int
+    end_offset: int
+    mark: SegmentMark
+    """What the segment was before the first of these batches."""
+    creates: list[str]
+    buffers: list[Buffer] = field(default_factory=list)
+    byte_count: int = 0
+    tokens: list[object] = field(default_factory=list)
+    effect: WriteEffect | None = None
+    """Once it is under way."""
+
+
 class LogWrites:
     """`in_flight` is the write that is under way."""
 
-    __slots__ = ("_log", "_queue", "in_flight")
+    __slots__ = ("_queue", "_state", "in_flight")
 
-    def __init__(self, log: PartitionLog) -> None:
-        self._log = log
-        self._queue: deque[WriteEffect] = deque()
-        self.in_flight: WriteEffect | None = None
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        self._queue: deque[GatheredWrite] = deque()
+        self.in_flight: GatheredWrite | None = None
 
     @property
     def is_idle(self) -> bool:
         return self.in_flight is None and not self._queue
 
     @property
-    def next(self) -> WriteEffect | None:
+    def next(self) -> GatheredWrite | None:
         """The oldest write that has not been begun."""
         return self._queue[0] if self._queue else None
 
@@ -57,74 +73,90 @@ class LogWrites:
         """
         byte_count = len(records)
         queue = self._queue
-        effect = queue[-1] if queue else None
-        if effect is None or effect.segment is not segment or effect.byte_count + byte_count > WRITE_BYTES_MAX:
-            effect = self._begin_write(segment, end_offset)
+        write = queue[-1] if queue else None
+        if write is None or write.segment is not segment or write.byte_count + byte_count > WRITE_BYTES_MAX:
+            write = self._gather(segment, end_offset)
         place = PLACE.pack(base_offset, byte_count - LENGTH_OVERHEAD_BYTES, leader_epoch)
         if byte_count <= COPY_BYTES_MAX:
-            effect.buffers.append(place + records[_PLACE_BYTES:])
+            write.buffers.append(place + records[_PLACE_BYTES:])
         else:
-            effect.buffers.append(place)
-            effect.buffers.append(records[_PLACE_BYTES:])
-        effect.byte_count += byte_count
-        effect.end_offset = end_offset
+            write.buffers.append(place)
+            write.buffers.append(records[_PLACE_BYTES:])
+        write.byte_count += byte_count
+        write.end_offset = end_offset
         if token is not None:
-            effect.tokens.append(token)
+            write.tokens.append(token)
 
     def open_run(self, segment: Segment, end_offset: int) -> None:
         """See to a write that `add_run` can add to, at the end of `segment`, which does not count the run yet."""
-        effect = self._queue[-1] if self._queue else None
-        if effect is None or effect.segment is not segment or effect.byte_count >= WRITE_BYTES_MAX:
-            self._begin_write(segment, end_offset)
+        write = self._queue[-1] if self._queue else None
+        if write is None or write.segment is not segment or write.byte_count >= WRITE_BYTES_MAX:
+            self._gather(segment, end_offset)
 
     def add_run(self, records: memoryview, end_offset: int) -> None:
         """Whole batches as they are, for the write that `open_run` has seen to. Nobody waits for them."""
-        effect = self._queue[-1]
-        effect.buffers.append(records if len(records) > COPY_BYTES_MAX else bytes(records))
-        effect.byte_count += len(records)
-        effect.end_offset = end_offset
+        write = self._queue[-1]
+        write.buffers.append(records if len(records) > COPY_BYTES_MAX else bytes(records))
+        write.byte_count += len(records)
+        write.end_offset = end_offset
 
     def join(self, required_offset: int, token: object) -> None:
         """Have `token` come back with the write that reaches `required_offset`, which is assigned and not written."""
-        effect = next(effect for effect in self._unfinished() if effect.end_offset >= required_offset)
-        effect.tokens.append(token)
+        write = next(write for write in self._unfinished() if write.end_offset >= required_offset)
+        write.tokens.append(token)
 
     def flush_behind(self, segment: Segment, end_offset: int, token: object) -> None:
         """Have `token` come back when all that is written is flushed, by a write of nothing at the end of `segment`."""
         assert self.is_idle
-        self._begin_write(segment, end_offset).tokens.append(token)
+        self._gather(segment, end_offset).tokens.append(token)
 
-    def _begin_write(self, segment: Segment, end_offset: int) -> WriteEffect:
-        effect = WriteEffect(self._log, segment, segment.log_path, segment.byte_count, end_offset, segment.mark())
+    def _gather(self, segment: Segment, end_offset: int) -> GatheredWrite:
+        creates: list[str] = []
         if not segment.is_made:
-            effect.creates = segment.paths
+            creates = segment.paths
             segment.is_made = True
-        self._queue.append(effect)
-        return effect
+        write = GatheredWrite(segment, segment.byte_count, end_offset, segment.mark(), creates)
+        self._queue.append(write)
+        return write
 
     def relocate(self) -> None:
         """The segments are in another directory; none of these writes has been begun."""
         assert self.in_flight is None
-        for effect in self._queue:
-            effect.path = effect.segment.log_path
-            if effect.creates:
-                effect.creates = effect.segment.paths
+        for write in self._queue:
+            if write.creates:
+                write.creates = write.segment.paths
 
-    def begin(self) -> None:
-        """`next` is under way from now on."""
+    def begin(self, index_writes: list[SmallWrite], flush: FlushEffect | None) -> WriteEffect:
+        """`next` is under way from now on, with the index entries and the flush that go with it."""
         assert self.in_flight is None
-        self.in_flight = self._queue.popleft()
+        write = self.in_flight = self._queue.popleft()
+        effect = write.effect = WriteEffect(
+            self._state.directory,
+            write.segment.log_path,
+            write.position,
+            write.end_offset,
+            write.buffers,
+            write.byte_count,
+            write.creates,
+            index_writes,
+            flush,
+        )
+        return effect
 
-    def done(self, effect: WriteEffect) -> None:
-        assert effect is self.in_flight
+    def end(self, effect: WriteEffect) -> GatheredWrite:
+        """`effect` is no longer under way."""
+        write = self.in_flight
+        assert write is not None
+        assert effect is write.effect
         self.in_flight = None
+        return write
 
     def abandon(self) -> list[object]:
         """Forget everything that is not written; its tokens."""
-        tokens = [token for effect in self._unfinished() for token in effect.tokens]
+        tokens = [token for write in self._unfinished() for token in write.tokens]
         self.in_flight = None
         self._queue.clear()
         return tokens
 
-    def _unfinished(self) -> list[WriteEffect]:
+    def _unfinished(self) -> list[GatheredWrite]:
         return list(self._queue) if self.in_flight is None else [self.in_flight, *self._queue]

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from barnabas.ports.disk import Disk
-from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, parse_snapshot
+from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
+from services.logstore.core.storage.effects import ProducersToLoad, SegmentFile
+from services.logstore.core.storage.offset_index import OffsetIndex
+from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, note_producer, parse_snapshot
 from services.logstore.core.storage.scan import scan_batches
-from services.logstore.core.storage.segment import Segment, file_name
+from services.logstore.core.storage.segment import file_name, offsets_of
+
+
+class ReadableSegment(Protocol):
+    """What of a segment has to be known to find its batches from an offset on."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def byte_count(self) -> int: ...
+
+    @property
+    def file(self) -> DiskFile: ...
+
+    @property
+    def offset_index(self) -> OffsetIndex: ...
 
 
 def load_producers(
     disk: Disk,
     directory: str,
     snapshot_offsets: Iterable[int],
-    segments: Iterable[Segment],
+    segments: Sequence[ReadableSegment],
     upto_offset: int,
 ) -> tuple[ProducerState, int]:
     """(the producers as of `upto_offset`, the offset of the snapshot that was used, 0 without one). Raises DiskError.
@@ -24,8 +42,7 @@ def load_producers(
     is of no use: nobody knows what followed it.
     """
     producers, snapshot_offset = ProducerState(), 0
-    in_order = list(segments)
-    begin_offset = in_order[0].base_offset if in_order else upto_offset
+    begin_offset = segments[0].base_offset if segments else upto_offset
     for offset in sorted(snapshot_offsets, reverse=True):
         if not begin_offset <= offset <= upto_offset:
             continue
@@ -34,8 +51,8 @@ def load_producers(
             producers.load(entries)
             snapshot_offset = offset
             break
-    end_offsets = [segment.base_offset for segment in in_order[1:]] + [upto_offset]
-    for segment, end_offset in zip(in_order, end_offsets, strict=False):
+    end_offsets = [segment.base_offset for segment in segments[1:]] + [upto_offset]
+    for segment, end_offset in zip(segments, end_offsets, strict=False):
         if end_offset <= snapshot_offset:
             continue
         position = segment.offset_index.position_before(snapshot_offset)
@@ -45,14 +62,44 @@ def load_producers(
     return producers, snapshot_offset
 
 
-def note_producer(producers: ProducerState, header: BatchHeader) -> None:
-    """Take note of a batch that is in the log."""
-    if header.producer_id >= 0 and header.base_sequence >= 0:
-        producers.update(
-            header.producer_id,
-            header.producer_epoch,
-            header.base_sequence,
-            header.last_offset_delta,
-            header.last_offset,
-            header.max_timestamp,
-        )
+def load_producers_as_of(disk: Disk, wanted: ProducersToLoad) -> ProducerState:
+    """Return the producers as of `wanted.upto_offset`, by what is on the disk. Raises DiskError."""
+    snapshot_offsets = offsets_of([entry.name for entry in disk.list(wanted.directory)], SNAPSHOT_SUFFIX)
+    segments = [_SegmentOnDisk(disk, segment) for segment in wanted.segments]
+    return load_producers(disk, wanted.directory, snapshot_offsets, segments, wanted.upto_offset)[0]
+
+
+class _SegmentOnDisk:
+    """A segment of a log that is in use: none of its files is repaired here."""
+
+    def __init__(self, disk: Disk, segment: SegmentFile) -> None:
+        self._disk = disk
+        self._segment = segment
+
+    @property
+    def base_offset(self) -> int:
+        return self._segment.base_offset
+
+    @property
+    def byte_count(self) -> int:
+        return self._segment.byte_count
+
+    @property
+    def file(self) -> DiskFile:
+        return self._disk.open(self._segment.path)
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """Without entries where the file is missing or can't be this segment's."""
+        segment = self._segment
+        if segment.index_content is not None:
+            return OffsetIndex(segment.index_path, segment.base_offset, segment.index_content)
+        try:
+            content = self._disk.map(self._disk.open(segment.index_path))
+        except DiskError as error:
+            if error.kind is not DiskErrorKind.NOT_FOUND:
+                raise
+            content = b""
+        index = OffsetIndex(segment.index_path, segment.base_offset, content)
+        is_sound = index.belongs_to(segment.byte_count)
+        return index if is_sound else OffsetIndex(segment.index_path, segment.base_offset, b"")

@@ -37,6 +37,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import BatchHeader
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -228,6 +229,19 @@ class ProducerState:
                 entry.transaction_first_offset,
             )
         return _SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
+
+
+def note_producer(producers: ProducerState, header: BatchHeader) -> None:
+    """Take note of a batch that is in the log."""
+    if header.producer_id >= 0 and header.base_sequence >= 0:
+        producers.update(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.last_offset_delta,
+            header.last_offset,
+            header.max_timestamp,
+        )
 
 
 def parse_snapshot(content: bytes) -> list[ProducerEntry] | None:

@@ -16,11 +16,18 @@ from barnabas.wire.record_batch import BatchHeader
 from services.logstore.core.storage.batch_order import OffsetAndEpoch, in_order
 from services.logstore.core.storage.checkpoints import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from services.logstore.core.storage.compaction.swap import finish_swaps
+from services.logstore.core.storage.effects import NewFile
 from services.logstore.core.storage.leader_epochs import NO_EPOCH, LeaderEpochs
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_segments import LogSegments
-from services.logstore.core.storage.producer_recovery import load_producers, note_producer
-from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX, ProducerState, stray_snapshots
+from services.logstore.core.storage.log_state import LogState, UnflushedFiles
+from services.logstore.core.storage.producer_recovery import load_producers
+from services.logstore.core.storage.producer_state import (
+    SNAPSHOT_SUFFIX,
+    ProducerState,
+    note_producer,
+    stray_snapshots,
+)
 from services.logstore.core.storage.scan import is_broken_off, scan_batches
 from services.logstore.core.storage.segment import (
     INDEX_SUFFIXES,
@@ -39,12 +46,22 @@ _EPOCH_MAX = 2**31 - 1
 
 
 @dataclass(slots=True, frozen=True)
-class OpenedLog:
+class RecoveredLog:
     """`scanned_bytes` were found sound by their CRCs, `dropped_bytes` came after the last sound batch and are gone.
 
     `is_damaged`: these were more than what a process leaves behind that dies within a write, or the log ends before it
     may begin. Records that had been acknowledged may be missing.
     """
+
+    state: LogState
+    scanned_bytes: int
+    dropped_bytes: int
+    is_damaged: bool
+
+
+@dataclass(slots=True, frozen=True)
+class OpenedLog:
+    """A log, and what its recovery came to: see `RecoveredLog`."""
 
     log: PartitionLog
     scanned_bytes: int
@@ -62,7 +79,30 @@ def open_log(
     shut_down_cleanly: bool,
     log_start_offset: int = 0,
 ) -> OpenedLog:
-    """Open the log in `directory`, which exists; one without segments gets its first. Raises DiskError.
+    """Open the log in `directory`: see `recover_log`. Raises DiskError."""
+    found = recover_log(
+        disk,
+        directory,
+        topic_partition,
+        config,
+        recovery_point=recovery_point,
+        shut_down_cleanly=shut_down_cleanly,
+        log_start_offset=log_start_offset,
+    )
+    return OpenedLog(PartitionLog(disk, found.state), found.scanned_bytes, found.dropped_bytes, found.is_damaged)
+
+
+def recover_log(
+    disk: Disk,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    *,
+    recovery_point: int,
+    shut_down_cleanly: bool,
+    log_start_offset: int,
+) -> RecoveredLog:
+    """Find what the log in `directory` is, which exists; one without segments gets its first. Raises DiskError.
 
     `log_start_offset` is that of the checkpoint, if any: the log begins there, or with its first segment if that is
     later.
@@ -73,25 +113,26 @@ def open_log(
     if not shut_down_cleanly:
         opening.find_first_epochs()
     opening.remove_leftovers()
-    log = PartitionLog(
-        disk,
+    unflushed = UnflushedFiles(
+        opening.snapshot_offset, has_new_names=not shut_down_cleanly, closed_segments=opening.closed_segments
+    )
+    if opening.unsaved_snapshot is not None:
+        offset, content = opening.unsaved_snapshot
+        unflushed.add_snapshot(NewFile(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}", content), offset)
+    state = LogState(
         directory,
         topic_partition,
         config,
         opening.segments,
         opening.leader_epochs,
         opening.producers,
+        unflushed,
         log_start_offset=opening.log_start_offset,
         next_offset=opening.next_offset,
         recovery_point=min(opening.recovery_point, opening.next_offset),
-        snapshot_offset=opening.snapshot_offset,
-        is_durable=shut_down_cleanly,
-        closed_segments=opening.closed_segments,
     )
-    if opening.unsaved_snapshot is not None:
-        log.add_snapshot(*opening.unsaved_snapshot)
     is_damaged = opening.is_damaged or (shut_down_cleanly and opening.dropped_bytes > 0)
-    return OpenedLog(log, opening.scanned_bytes, opening.dropped_bytes, is_damaged)
+    return RecoveredLog(state, opening.scanned_bytes, opening.dropped_bytes, is_damaged)
 
 
 class _Opening:

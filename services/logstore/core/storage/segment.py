@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
 from barnabas.wire.record_batch import HEADER_BYTES, BatchHeader, parse_header
-from services.logstore.core.storage.effects import SegmentMark, SmallWrite
+from services.logstore.core.storage.effects import SegmentFile, SmallWrite
 from services.logstore.core.storage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from services.logstore.core.storage.offset_index import OffsetIndex
 from services.logstore.core.storage.scan import scan_batches
@@ -26,6 +26,10 @@ TIME_INDEX_SUFFIX = ".timeindex"
 INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
 RELATIVE_OFFSET_MAX = 2**31 - 1
+
+# Made by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first timestamp,
+# whether the indexes are full, entries of both.
+SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int]
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -230,6 +234,17 @@ class Segment:
         if self.first_timestamp_ms == NO_TIMESTAMP and self.byte_count:
             self.first_timestamp_ms = parse_header(self._disk.read_at(self.file, 0, HEADER_BYTES)).max_timestamp
         return self.first_timestamp_ms
+
+    def latest_time_ms(self) -> int:
+        """The largest timestamp in the segment; when it was written last if its batches have none. Raises DiskError."""
+        timestamp_ms = self.max_timestamp()[0]
+        return timestamp_ms if timestamp_ms != NO_TIMESTAMP else self._disk.modified_ms(self.log_path)
+
+    def as_file(self) -> SegmentFile:
+        """Describe the segment to an IO worker that is to read it."""
+        index = self._offset_index
+        content = None if index is None else index.content()
+        return SegmentFile(self.log_path, self.base_offset, self.byte_count, self._offset_index_path, content)
 
     def seal(self) -> None:
         """The last entry of the time index: a closed segment's own maximum is then known without reading it."""

@@ -25,7 +25,7 @@ from services.logstore.core.storage.compaction.cleanable import cleanable
 from services.logstore.core.storage.compaction.cleaning_pass import CleaningPass
 from services.logstore.core.storage.compaction.orders import CleanedSegment, PassStatistics
 from services.logstore.core.storage.compaction.transactions import AbortedTransaction, format_transaction_index
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.segment import file_name
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, reopen, settle
@@ -127,7 +127,7 @@ def clean(
             for path in effect.replaced_paths:
                 if disk.exists(path):
                     disk.remove(path)
-    log.first_dirty_offset = its_pass.next_dirty_offset
+    log.state.first_dirty_offset = its_pass.next_dirty_offset
     return its_pass.statistics
 
 

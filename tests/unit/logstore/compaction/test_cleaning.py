@@ -176,7 +176,7 @@ def test_logs_that_are_not_compacted_are_left_alone() -> None:
 def test_nothing_is_cleaned_by_the_defaults_before_the_topics_own_settings_are_known(host: CleaningHost) -> None:
     host.fill("a", "a", "a", "a")
     again = CleaningHost(host.disk)
-    again.log.config = host.log.config
+    again.log.state.config = host.log.config
     again.flush()
     again.tick()
     assert again.commands == []

@@ -19,7 +19,8 @@ from services.logstore.core.storage.compaction.orders import (
     UncleanableLog,
 )
 from services.logstore.core.storage.compaction.transactions import AbortedTransaction, parse_transaction_index
-from services.logstore.core.storage.effects import ReadEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.segment import RELATIVE_OFFSET_MAX
 from tests.sim.disk_model import DiskModel, Fault

@@ -198,7 +198,7 @@ def test_a_config_that_asks_for_it_no_longer_does_not_change_the_order(host: Hos
     first, second = host.append_request(gzip()), host.append_request(gzip())
     host.send(first)
     host.turn()
-    host.core.partitions[0].log.config = type(host.core.partitions[0].log.config)()
+    host.core.partitions[0].log.state.config = type(host.core.partitions[0].log.config)()
     host.send(second)
     results = append_results(host.turn())
     while host.held:

@@ -8,7 +8,8 @@ from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from services.logstore.core.storage.batch_search import OffsetAtTimestamp
-from services.logstore.core.storage.effects import ReadEffect, VolumeFlushEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.log_directory import LogDirectory
 from services.logstore.core.storage.log_reads import ReadPlan
@@ -168,7 +169,7 @@ def lookup(
 
 def flush_all(disk: Disk, directory: LogDirectory) -> None:
     """The closing flushes, whatever their form."""
-    for effect in directory.closing_flushes():
-        execute(disk, effect)
-        for flush in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
-            flush.log.on_flushed(flush)
+    for closing in directory.closing_flushes():
+        execute(disk, closing.effect)
+        for log, flush in closing.flushes:
+            log.on_flushed(flush)

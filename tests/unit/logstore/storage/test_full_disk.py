@@ -7,7 +7,8 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import FlushEffect, WriteEffect
 from services.logstore.core.storage.log import PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import (
@@ -44,8 +45,8 @@ def run_full(disk: DiskModel, log: PartitionLog) -> list[object]:
             execute(disk, effect)
         except DiskError as error:
             if isinstance(effect, WriteEffect):
-                return log.room.write_failed(effect, error)
-            log.room.flush_failed(effect, error)
+                return log.on_write_without_room(effect, error)
+            log.on_flush_without_room(effect, error)
             return []
         if isinstance(effect, WriteEffect):
             log.on_written(effect)
@@ -54,11 +55,10 @@ def run_full(disk: DiskModel, log: PartitionLog) -> list[object]:
 
 
 def take_back(disk: DiskModel, log: PartitionLog) -> None:
-    effect = log.room.take()
+    effect = log.take_back_unwritten()
     if effect is not None:
-        execute(disk, effect)
-        log.room.done(effect)
-    assert log.room.accept()
+        log.disk_full.done(effect, execute(disk, effect))
+    assert log.disk_full.accept_appends()
 
 
 def check_like_reopened(disk: DiskModel, log: PartitionLog) -> None:

@@ -10,7 +10,8 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.effects import DeleteDirectoryEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import DeleteDirectoryEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_directory import (
     LogDirectory,

@@ -10,10 +10,11 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers
-from services.logstore.core.storage.effects import ReadEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan
-from services.logstore.core.storage.log_start import RetentionOutcome
+from services.logstore.core.storage.log_retention import RetentionOutcome
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import (
     DIRECTORY,
@@ -125,7 +126,7 @@ def test_whole_segments_below_the_log_start_go_whatever_the_policy_says() -> Non
     disk = DiskModel()
     log = filled(disk, retention_ms=-1)
     log.delete_records(9, 10)
-    log.config = config(cleanup_policy="compact")
+    log.state.config = config(cleanup_policy="compact")
     retired = retire(disk, log, 10)
     assert base_offsets(log) == [8]
     assert [path.removeprefix(f"{DIRECTORY}/") for path in retired if ".log" in path] == [

@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.producer_state import (
     BATCHES_KEPT,

@@ -7,7 +7,8 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers, parse_header
-from services.logstore.core.storage.effects import ReadEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
 from services.logstore.core.storage.log import PartitionLog
 from services.logstore.core.storage.log_reads import ReadPlan
 from tests.sim.disk_model import DiskModel
@@ -176,8 +177,8 @@ def test_a_gap_that_compaction_left_at_a_segments_end_is_passed_over(disk: DiskM
     log = new_log(disk)
     append(log, batch(2))
     settle(disk, log)
-    log.next_offset = log.log_end_offset = 10
-    log.config = TopicConfig(segment_bytes=BATCH_BYTES)
+    log.state.next_offset = log.state.log_end_offset = 10
+    log.state.config = TopicConfig(segment_bytes=BATCH_BYTES)
     append(log, batch(2))
     settle(disk, log)
     assert offsets(read(disk, log, 5)) == [10]

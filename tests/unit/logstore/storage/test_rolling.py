@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
 from services.logstore.core.storage.producer_state import parse_snapshot
 from tests.sim.disk_model import DiskModel, Fault
@@ -62,7 +62,7 @@ def test_a_full_index_ends_a_segment() -> None:
 def test_offsets_that_overflow_a_relative_offset_end_a_segment() -> None:
     log = new_log(DiskModel())
     append(log, batch())
-    log.next_offset = 2**31 - 1
+    log.state.next_offset = 2**31 - 1
     append(log, batch())
     assert base_offsets(log) == [0]
     append(log, batch())
