@@ -9,11 +9,11 @@ acks=0 a result comes all the same: the gateway closes that client's connection 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from barnabas.channel.messages import Append, AppendResult
 from barnabas.ports.compression import Codecs
@@ -69,7 +69,7 @@ class Appends:
         self._watches = watches
         self._wrote = wrote
         # Appended and not answered yet, in the order of their offsets.
-        self._pending: dict[Partition, deque[PendingAppend]] = {}
+        self._pending: defaultdict[Partition, deque[PendingAppend]] = defaultdict(deque)
         # Logs that were given something to write in this turn; a dict for its order.
         self._to_write: dict[PartitionLog, None] = {}
 
@@ -86,7 +86,7 @@ class Appends:
             self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
             return
         # While one waits, so do all behind it: a config that no longer asks for it does not change their order.
-        if may_open(partition.log.config) or partition in self._openings.lines:
+        if may_open(partition.log.state.config) or partition in self._openings.lines:
             self._openings.take(WaitingAppend(stream, append, wall_ms), partition)
             return
         self._take(stream, append, memoryview(append.records), wall_ms, partition)
@@ -121,20 +121,17 @@ class Appends:
             return
         result.base_offset = outcome.base_offset
         result.log_append_time_ms = outcome.log_append_time_ms
-        result.log_start_offset = log.log_start_offset
+        result.log_start_offset = log.state.log_start_offset
         result.leader_epoch = leader_epoch
         result.required_offset = outcome.required_offset
         if outcome.is_duplicate:
             result.record_epoch_age = max(0, leader_epoch - log.leader_epochs.epoch_of(outcome.required_offset - 1))
-        if outcome.is_written:
-            partition.meter.produce_requests += 1
-            self._succeed(pending)
-        else:
-            line = self._pending.get(partition)
-            if line is None:
-                line = self._pending[partition] = deque()
-            line.append(pending)
-            self._to_write[log] = None
+            if outcome.is_written:
+                partition.meter.produce_requests += 1
+                self._succeed(pending)
+                return
+        self._pending[partition].append(pending)
+        self._to_write[log] = None
 
     def pending_of(self, partition: Partition) -> Sequence[PendingAppend]:
         """Appended to the partition and not answered yet, in the order of their offsets; to look at."""
@@ -162,8 +159,9 @@ class Appends:
 
         What topics take in is counted here, write by write: there are many appends in one.
         """
-        old_log_end_offset = log.log_end_offset
-        done = cast("list[PendingAppend]", log.on_written(effect))
+        state = log.state
+        old_log_end_offset = state.log_end_offset
+        done: list[Any] = log.on_written(effect)
         self._to_write[log] = None
         partition = self._replicas.by_log.get(log)
         if partition is None:
@@ -180,8 +178,10 @@ class Appends:
         meter.produce_requests += len(done) - failed
         if partition.leading:
             meter.bytes_in += effect.byte_count
-            meter.messages_in += log.log_end_offset - old_log_end_offset
-        self._forget_answered(partition)
+            meter.messages_in += state.log_end_offset - old_log_end_offset
+        waiting = self._pending[partition]
+        while waiting and waiting[0].answered:
+            waiting.popleft()
 
     def _on_write_failed(self, log: PartitionLog, effect: WriteEffect, error: DiskError) -> None:
         self._full_disks.log_effect_failed(log, error, partial(self._undo_write, log, effect, error))
@@ -195,11 +195,6 @@ class Appends:
         self._full_disks.take_back_soon(log)
         self._wrote(partition, log.log_end_offset)
         self._watches.changed(partition)
-
-    def _forget_answered(self, partition: Partition) -> None:
-        line = self._pending.get(partition)
-        while line and line[0].answered:
-            line.popleft()
 
     def _succeed(self, pending: PendingAppend) -> None:
         pending.answered = True
@@ -233,7 +228,9 @@ class Appends:
         for waiting in self._openings.drop(partition):
             waiting.stream.requests_handled += 1
             self._refuse(waiting.stream, waiting.append, ErrorCode.KAFKA_STORAGE_ERROR)
-        self._forget_answered(partition)
+        pending = self._pending[partition]
+        while pending and pending[0].answered:
+            pending.popleft()
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer at once everything that is not written: under a later epoch nothing of an older one may succeed."""

@@ -39,7 +39,7 @@ class Directories:
         return sum(directory.no_room is not None for directory in self.online)
 
     def directory_of(self, log: PartitionLog) -> LogDirectory:
-        return self.by_path[log.directory.rpartition("/")[0]]
+        return self.by_path[log.state.log_directory]
 
     def create_log(self, topic_partition: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog | None:
         """A new log in the directory with the fewest, as in Kafka, if it has room; None when none can take it."""

@@ -37,19 +37,22 @@ class EffectCompletions:
         self._replication = replication
         self._watches = watches
         self._outbox = outbox
+        self._completions = outbox.completions
         self._fail_pending = fail_pending
 
     def on_done(self, effect: StorageEffect, result: EffectResult) -> None:
         """An effect has been carried out."""
-        completion = self._outbox.completion_of(effect)
+        completion = self._completions.pop(effect)
         for log in completion.logs:
-            log.effect_ended(effect)
+            if log.unreported:
+                log.effect_ended(effect)
         completion.done(result)
-        self.act_on_failures()
+        if self._replicas.disk_failures:
+            self.act_on_failures()
 
     def on_failed(self, effect: StorageEffect, error: DiskError) -> None:
         """An effect has failed, and may have been carried out in part."""
-        completion = self._outbox.completion_of(effect)
+        completion = self._completions.pop(effect)
         completion.failed(error)
         self.act_on_failures()
         # Not before: going offline its log has counted it among those under way.

@@ -90,6 +90,8 @@ class FullDisks:
 
     def take_back(self) -> None:
         """Send out what has to be undone, of logs where nothing else is under way any more."""
+        if not self._to_take_back:
+            return
         for log in list(self._to_take_back):
             effect = log.take_back_unwritten()
             if effect is not None:

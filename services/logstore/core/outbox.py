@@ -53,7 +53,6 @@ class Outbox:
         "_administration",
         "_cleaner",
         "_closes",
-        "_completions",
         "_controls",
         "_credits",
         "_effects",
@@ -63,6 +62,7 @@ class Outbox:
         "_reads",
         "_room",
         "_watches",
+        "completions",
         "times",
     )
 
@@ -70,7 +70,8 @@ class Outbox:
         self._credits = credit_pool
         self.times = times
         self._effects: list[StorageEffect] = []
-        self._completions: dict[StorageEffect, Completion] = {}
+        self.completions: dict[StorageEffect, Completion] = {}
+        """What follows each effect whose outcome has not been reported; `EffectCompletions` takes them out."""
         self._exchanges: list[ExchangeStream] = []
         self._reads: list[ReadStream] = []
         self._watches: list[WatchStream] = []
@@ -85,15 +86,11 @@ class Outbox:
     def add_effect(self, effect: StorageEffect, completion: Completion) -> None:
         """Have `effect` carried out, and `completion` take its outcome."""
         self._effects.append(effect)
-        self._completions[effect] = completion
+        self.completions[effect] = completion
 
     def expect_outcome(self, effect: StorageEffect, completion: Completion) -> None:
         """Have `completion` take the outcome of an effect that goes to the host in another way."""
-        self._completions[effect] = completion
-
-    def completion_of(self, effect: StorageEffect) -> Completion:
-        """What follows an effect that has been carried out; asked once."""
-        return self._completions.pop(effect)
+        self.completions[effect] = completion
 
     def exchange_response(self, stream: ExchangeStream) -> ExchangeResponse:
         """This turn's message for a stream, to be filled."""

@@ -229,14 +229,14 @@ class Partition:
         catch up with a moving mark to get in (Kafka's `maybeIncrementLeaderHW`). Not for one whom the controller has
         turned away, which may be unable to write.
         """
-        candidate = self.log.log_end_offset
+        candidate = log_end_offset = self.log.state.log_end_offset
         if candidate <= self.high_watermark or not self.in_sync_replicas_at_minimum:
             return False
         members = self.isr.maximal
         for node_id, follower in self.followers.items():
             if follower.log_end_offset < candidate and (
                 node_id in members
-                or (follower.is_awaited and follower.is_caught_up(self.log.log_end_offset, lag_ms_max, now_ms))
+                or (follower.is_awaited and follower.is_caught_up(log_end_offset, lag_ms_max, now_ms))
             ):
                 candidate = follower.log_end_offset
         if candidate <= self.high_watermark:
@@ -246,12 +246,14 @@ class Partition:
 
     @property
     def in_sync_replicas_at_minimum(self) -> bool:
-        return len(self.isr.committed) >= self.in_sync_replicas_min
+        """The ISR is as large as `in_sync_replicas_min`."""
+        in_sync = len(self.isr.committed)
+        return in_sync >= self.log.state.config.min_insync_replicas or in_sync >= len(self.replicas)
 
     @property
     def in_sync_replicas_min(self) -> int:
         """Kafka's effective minimum is never more than the replicas that exist."""
-        return min(self.log.config.min_insync_replicas, len(self.replicas))
+        return min(self.log.state.config.min_insync_replicas, len(self.replicas))
 
     @property
     def last_stable_offset(self) -> int:

@@ -60,7 +60,7 @@ class Replicas:
 
     def disk_failed(self, log: PartitionLog, error: DiskError) -> None:
         """The directory that a log lies in can't be trusted any more."""
-        self.directory_failed(log.directory.rpartition("/")[0], error)
+        self.directory_failed(log.state.log_directory, error)
 
     def directory_failed(self, path: str, error: DiskError) -> None:
         """A log directory can't be trusted any more, or (`DiskError.is_lack_of_room`) has no room."""

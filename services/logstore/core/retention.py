@@ -156,7 +156,7 @@ class Retention:
 
     def delete_later(self, log: PartitionLog, paths: list[str]) -> None:
         """Remove files that are not the log's any more, in file.delete.delay.ms."""
-        removal = DeleteFilesEffect(log.directory.rpartition("/")[0], paths)
+        removal = DeleteFilesEffect(log.state.log_directory, paths)
         self._deletions.append((self._now_ms + log.config.file_delete_delay_ms, removal))
 
     def _delete(self, now_ms: int) -> None:

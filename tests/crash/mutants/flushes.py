@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.appends import Appends
+from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.storage import effect_execution, flushing
 from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
 from services.logstore.core.storage.log import AppendOutcome, PartitionLog
@@ -90,7 +90,7 @@ def repeated_batch_is_not_flushed() -> None:
 
 
 def write_waits_for_ever_behind_a_flush() -> None:
-    replace(Appends, "on_flushed", lambda self, log: None)
+    replace(LogstoreCore, "flush_ended", lambda self, log: None)
 
 
 def lack_of_room_is_overlooked() -> None:

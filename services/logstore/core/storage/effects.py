@@ -80,12 +80,12 @@ class WriteEffect:
     path: str
     position: int
     end_offset: int
-    buffers: list[Buffer]
-    byte_count: int
-    creates: list[str]
+    buffers: list[Buffer] = field(default_factory=list)
+    byte_count: int = 0
+    creates: list[str] = field(default_factory=list)
     """The files of the segment, when this is the first write to it: they are made, empty."""
-    index_writes: list[SmallWrite]
-    flush: FlushEffect | None
+    index_writes: list[SmallWrite] = field(default_factory=list)
+    flush: FlushEffect | None = None
 
 
 @dataclass(slots=True, eq=False)

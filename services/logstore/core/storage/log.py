@@ -74,7 +74,7 @@ class PartitionLog(LogView):
     def __init__(self, disk: Disk, state: LogState) -> None:
         super().__init__(state)
         self._disk = disk
-        self._unreported: list[StorageEffect] = []
+        self.unreported: list[StorageEffect] = []
         """Effects that were under way when it went offline, and may still do something to the files of these names."""
         self._swap: tuple[SwapEffect, Segment] | None = None
         self.disk_full = DiskFullRecovery(state)
@@ -356,19 +356,23 @@ class PartitionLog(LogView):
         """The next write, unless one is under way or nothing waits. Its outcome goes to `on_written`,
         `on_write_without_room` or `fail`.
         """
-        state, writes = self.state, self.writes
-        write = writes.next
-        if write is None or writes.in_flight is not None or state.error is not None or state.is_held:
+        writes = self.writes
+        if not writes.queue or writes.in_flight is not None:
             return None
-        if write.creates:
+        state = self.state
+        if state.error is not None or state.is_held:
+            return None
+        write = writes.queue[0]
+        effect = write.effect
+        if effect.creates:
             self.flushes.names_changed()
-        if write.end_offset - state.recovery_point >= state.config.flush_messages:
+        if effect.end_offset - state.recovery_point >= state.config.flush_messages:
             if self.flushes.in_flight is not None:
                 return None
-            return writes.begin([], self.flushes.begin(write.end_offset))
-        if write.segment is state.segments.active:
-            return writes.begin(write.segment.take_unsaved_indexes(), None)
-        return writes.begin([], None)
+            effect.flush = self.flushes.begin(effect.end_offset)
+        elif write.segment is state.segments.active:
+            effect.index_writes = write.segment.take_unsaved_indexes()
+        return writes.begin()
 
     def on_written(self, effect: WriteEffect) -> list[object]:
         """`effect` is done, its flush included if it had one; the tokens of the appends that count from now on."""
@@ -401,7 +405,7 @@ class PartitionLog(LogView):
         self.disk_full.forget_unwritten(
             write.segment,
             write.mark,
-            is_made=not write.creates,
+            is_made=not effect.creates,
             new_files=[] if effect.flush is None else effect.flush.new_files,
         )
         self.flushes.take_back(self.state.log_end_offset)
@@ -424,16 +428,15 @@ class PartitionLog(LogView):
         swap = None if self._swap is None else self._swap[0]
         present: list[StorageEffect | None] = [write_effect, flush, self.retirement.in_flight]
         present += [self.disk_full.in_flight, swap, self.truncation.in_flight]
-        self._unreported += [effect for effect in present if effect is not None]
+        self.unreported += [effect for effect in present if effect is not None]
         self.flushes.in_flight = self.retirement.in_flight = self.disk_full.in_flight = self._swap = None
         self.truncation.abandon()
         return self.writes.abandon()
 
     def effect_ended(self, effect: StorageEffect) -> None:
         """An effect of this log, or a flush of its volume, has ended, whatever the log has become meanwhile."""
-        if self._unreported:
-            ended = effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]
-            self._unreported = [each for each in self._unreported if each not in ended]
+        ended = effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]
+        self.unreported = [each for each in self.unreported if each not in ended]
 
     # --- flushes ---
 
@@ -496,9 +499,9 @@ class PartitionLog(LogView):
         """Nothing waits for the disk."""
         is_renaming = self.retirement.in_flight is not None or self._swap is not None
         is_busy = is_renaming or self.flushes.in_flight is not None or self.disk_full.in_flight is not None
-        has_writes = self.writes.in_flight is not None or (self.writes.next is not None and not self.is_held)
+        has_writes = self.writes.in_flight is not None or (len(self.writes.queue) > 0 and not self.is_held)
         is_busy = is_busy or self.truncation.is_begun
-        return not has_writes and not is_busy and not self._unreported
+        return not has_writes and not is_busy and not self.unreported
 
     # --- moves and cuts ---
 
@@ -512,7 +515,7 @@ class PartitionLog(LogView):
     def relocate(self, directory: str) -> None:
         """The log's files, byte for byte, are in another directory from now on."""
         assert self.is_held
-        self.state.directory = directory
+        self.state.relocate(directory)
         for segment in self.segments.all():
             segment.relocate(directory)
         self.writes.relocate()

@@ -56,6 +56,8 @@ class LogState:
     log_start_offset: int
     next_offset: int
     recovery_point: int
+    log_directory: str = field(init=False)
+    """The one of `log.dirs` that `directory` is in."""
     log_end_offset: int = field(init=False)
     written_position: int = field(init=False)
     """Where `log_end_offset` is in the bytes of the whole log."""
@@ -71,8 +73,14 @@ class LogState:
     """It is about to be in another log directory: nothing new is begun on the disk, appends gather."""
 
     def __post_init__(self) -> None:
+        self.relocate(self.directory)
         self.log_end_offset = self.next_offset
         self.written_position = self.segments.end_position
+
+    def relocate(self, directory: str) -> None:
+        """The log's files are in `directory`."""
+        self.directory = directory
+        self.log_directory = directory.rpartition("/")[0]
 
     def move_log_start(self, offset: int) -> None:
         """Never back. What is before it is not in the log any more, whether its files are gone or not."""
