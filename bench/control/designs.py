@@ -25,8 +25,8 @@ from bench.control.recording import EpochKey, Event, Recording, epochs_of
 from services.logstore.core.config import LogstoreConfig
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.logstore import LogstoreCore
-from services.logstore.core.outbox import Outgoing
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.streams.outbox import Outgoing
 
 RESERVED_PLACES = 16
 # Credit is no bound in the designs with a channel of their own: places are.

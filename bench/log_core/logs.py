@@ -14,10 +14,10 @@ from typing import Final, Self
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Buffer, DiskFile
 from barnabas.wire.record_batch import Record, build_batch
+from services.logstore.core.storage.directories.log_directory import LogDirectory
 from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.storage.recovery import OpenedLog, open_log
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
 from services.logstore.shell.posix_disk import PosixDisk
 
 GIGABYTE: Final = 1_000_000_000

@@ -23,7 +23,7 @@ from bench.log_core.logs import (
     open_directory,
 )
 from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from services.logstore.shell.posix_disk import PosixDisk
 
 _READ_BYTES: Final = 1 << 20
@@ -125,7 +125,7 @@ def measure_clean_start(path: Path, partitions: int, rounds: int) -> list[CleanS
 
 
 def _shut_down(disk: PosixDisk, directory: object) -> None:
-    from services.logstore.core.storage.log_directory import LogDirectory
+    from services.logstore.core.storage.directories.log_directory import LogDirectory
 
     assert isinstance(directory, LogDirectory)
     for closing in directory.closing_flushes():

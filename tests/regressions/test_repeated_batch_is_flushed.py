@@ -11,7 +11,7 @@ import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
 from services.logstore.core.storage.effect_execution import execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import append, batch, new_log, reopen, settle
 

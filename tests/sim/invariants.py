@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from barnabas.channel.messages import GroupState, Outcome, ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
-from services.logstore.core.partition import Partition
-from services.logstore.core.replication.in_sync_replicas import PendingIsr
+from services.logstore.core.replica.in_sync_replicas import PendingIsr
+from services.logstore.core.replica.partition import Partition
 from services.purgatory.core.purgatory import Outputs
 from services.purgatory.core.waiting import FetchWait, ProduceWait
 from tests.sim.history import Partition as PartitionKey

@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.directories import Directories
-from services.logstore.core.full_disks import FullDisks
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.full_disks import FullDisks
+from services.logstore.core.replica.partition import Partition
+from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import StorageEffect
-from services.logstore.core.watches import Watches
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.watches import Watches
 
 
 class EffectCompletions:

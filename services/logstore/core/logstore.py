@@ -57,39 +57,39 @@ from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.dispatch import Administration
-from services.logstore.core.appends import Appends
-from services.logstore.core.broker_settings import BrokerSettings
-from services.logstore.core.checkpoints import Checkpoints
-from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.config import LogstoreConfig as LogstoreConfig
-from services.logstore.core.control import Control
-from services.logstore.core.conversations import Conversations
+from services.logstore.core.control.control import Control
 from services.logstore.core.coordinator.coordination import Coordination
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
-from services.logstore.core.data_inbox import DataInbox
-from services.logstore.core.directories import Directories
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.data.data_inbox import DataInbox, StepLimits
+from services.logstore.core.data.queries import Queries
+from services.logstore.core.data.reads import Reads
 from services.logstore.core.effect_completions import EffectCompletions
-from services.logstore.core.full_disks import FullDisks
-from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
-from services.logstore.core.log_flusher import LogFlusher
-from services.logstore.core.measures import Measures
-from services.logstore.core.moves import Moves
-from services.logstore.core.outbox import Outbox, Outgoing
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.producer_expiry import ProducerExpiry
-from services.logstore.core.queries import Queries
-from services.logstore.core.reads import Reads
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.maintenance.checkpoints import Checkpoints
+from services.logstore.core.maintenance.cleaning import Cleaning
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.full_disks import FullDisks
+from services.logstore.core.maintenance.housekeeping import FLUSH_CHECK_MS, Housekeeping
+from services.logstore.core.maintenance.log_flusher import LogFlusher
+from services.logstore.core.maintenance.moves import Moves
+from services.logstore.core.maintenance.producer_expiry import ProducerExpiry
+from services.logstore.core.maintenance.retention import Retention
+from services.logstore.core.observability.measures import Measures
+from services.logstore.core.replica.broker_settings import BrokerSettings
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
-from services.logstore.core.request_times import RequestTimes
-from services.logstore.core.retention import Retention
 from services.logstore.core.stopping import Stopping
 from services.logstore.core.storage.compaction.orders import CleanerReport
+from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import StorageEffect
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.watches import Watches
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.streams.conversations import Conversations
+from services.logstore.core.streams.outbox import Outbox, Outgoing
+from services.logstore.core.streams.request_times import RequestTimes
+from services.logstore.core.streams.watches import Watches
 
 TICK_MS = FLUSH_CHECK_MS
 
@@ -198,7 +198,7 @@ class LogstoreCore:
             self._coordination.topics_deleted,
         )
         self._data_inbox = DataInbox(
-            config,
+            StepLimits(config.step_requests_max, config.step_bytes_max),
             conversations,
             self._credits,
             self._outbox,
@@ -215,7 +215,7 @@ class LogstoreCore:
             self._replicas,
             self._directories,
             self._checkpoints,
-            self._appends,
+            self._has_writes,
             self._flusher,
             self._outbox,
             self._replication.throttles.log_dirs,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from services.logstore.core.administration.dispatch import Administration
-from services.logstore.core.cleaning import Cleaning
-from services.logstore.core.control import Control
+from services.logstore.core.control.control import Control
 from services.logstore.core.coordinator.coordination import Coordination
-from services.logstore.core.data_inbox import DataInbox
-from services.logstore.core.directories import Directories
-from services.logstore.core.log_flusher import LogFlusher
-from services.logstore.core.moves import Moves
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.data.data_inbox import DataInbox
+from services.logstore.core.maintenance.cleaning import Cleaning
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.log_flusher import LogFlusher
+from services.logstore.core.maintenance.moves import Moves
+from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.storage.effects import StorageEffect
 

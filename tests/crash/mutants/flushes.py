@@ -8,9 +8,9 @@ from barnabas.ports.disk import DiskError, DiskErrorKind
 from services.logstore.core.logstore import LogstoreCore
 from services.logstore.core.storage import effect_execution, flushing
 from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_flushes import LogFlushes
-from services.logstore.core.storage.segment import Segment
+from services.logstore.core.storage.log.features.log_flushes import LogFlushes
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.segment.segment import Segment
 from tests.crash import life
 from tests.crash.mutants.planting import Plant, replace
 from tests.sim.disk_model import DiskModel

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.ports.disk import DiskError
-from services.logstore.core.storage import effect_execution, log_retention, recovery
-from services.logstore.core.storage.disk_full_recovery import DiskFullRecovery
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_flushes import LogFlushes
+from services.logstore.core.storage import effect_execution
+from services.logstore.core.storage.log.features import log_retention
+from services.logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
+from services.logstore.core.storage.log.features.log_flushes import LogFlushes
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.recovery import log_recovery as recovery
 from tests.crash.mutants.planting import Plant, replace
 
 

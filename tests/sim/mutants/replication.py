@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from barnabas.channel.messages import ReplicaData
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.partition import Partition
+from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replication.fetcher import Fetcher, FollowedPartition, Stage
 from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.leading import FollowedSlot, Leading
-from services.logstore.core.storage.leader_epochs import NO_EPOCH
+from services.logstore.core.storage.log.state.leader_epochs import NO_EPOCH
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import FOLLOWERS, LEADERS, SMALL, Mutants, replace_in
 

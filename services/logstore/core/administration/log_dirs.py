@@ -19,15 +19,15 @@ from barnabas.cluster.administration import (
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.completion import Completion
-from services.logstore.core.directories import Directories
-from services.logstore.core.moves import Moves
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import PartitionKey
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.moves import Moves
+from services.logstore.core.replica.partition import PartitionKey
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.storage.directories.log_directory import LogDirectory
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import SpaceEffect, VolumeSpace
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
 
 REPLICAS_PER_PIECE: Final = 64
 

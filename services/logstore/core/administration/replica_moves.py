@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from barnabas.cluster.administration import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.moves import Moves
+from services.logstore.core.maintenance.moves import Moves
 
 
 class ReplicaMoves:

@@ -29,18 +29,18 @@ from barnabas.metrics.group_families import (
 )
 from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.appends import Appends
-from services.logstore.core.conversations import Conversations
 from services.logstore.core.coordinator.coordinate_inbox import CoordinateInbox
-from services.logstore.core.coordinator.group_watches import GroupWatches
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.led_partitions import LedPartitions
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.watches import Watches
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.streams.conversations import Conversations
+from services.logstore.core.streams.group_watches import GroupWatches
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
 CALL_BYTES_PER_STEP_MAX: Final = 16 << 10

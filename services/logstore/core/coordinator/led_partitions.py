@@ -16,15 +16,15 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.appends import Appends
-from services.logstore.core.completion import Completion
 from services.logstore.core.coordinator.doors import Coordinator
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.replica.partition import Partition
+from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
 
 READ_BYTES = 512 * 1024
 # Pieces of logs that are held or on their way; however many partitions have to be read, memory stays bounded.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from barnabas.channel.messages import ReplicaFetch, ReplicaPiece, ReplicaPosition
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.replication.throttles import Throttles
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.throttles import Throttles
 
 
 @dataclass(slots=True, frozen=True)

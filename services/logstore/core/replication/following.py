@@ -16,23 +16,23 @@ from functools import partial
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.checkpoints import Checkpoints
-from services.logstore.core.completion import Completion
-from services.logstore.core.full_disks import FullDisks
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.maintenance.checkpoints import Checkpoints
+from services.logstore.core.maintenance.full_disks import FullDisks
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.replica.throttles import Throttles
 from services.logstore.core.replication.fetcher import Fetcher, FetchLimits, FollowedPartition, Stage
-from services.logstore.core.replication.outbox import ReplicationOutbox
-from services.logstore.core.replication.throttles import Throttles
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import TruncateEffect
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_state import LogState
-from services.logstore.core.storage.replicated_batches import (
+from services.logstore.core.storage.log.features.replicated_batches import (
     begins_before,
     begins_behind_wide_gap,
 )
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.log.state.log_state import LogState
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.replication_outbox import ReplicationOutbox
 
 Told = Callable[[Partition], None]
 

@@ -20,17 +20,17 @@ from functools import partial
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece, ReplicaPosition
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.completion import Completion
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.replication.follower_progress import FetchSession
-from services.logstore.core.replication.outbox import ReplicationOutbox
-from services.logstore.core.replication.throttles import Throttles
+from services.logstore.core.replica.follower_progress import FetchSession
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.replica.throttles import Throttles
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.leader_epochs import NO_EPOCH
-from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.storage.log.state.leader_epochs import NO_EPOCH
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.replication_outbox import ReplicationOutbox
 
 # Looked at for one answer; what remains comes with the next one. A step's work stays bounded.
 SLOTS_PER_ANSWER_MAX = 256

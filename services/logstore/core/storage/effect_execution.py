@@ -7,8 +7,8 @@ from typing import assert_never
 
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.batch_opening import Refusal, open_batch
-from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
+from services.logstore.core.storage.batches.batch_opening import Refusal, open_batch
+from services.logstore.core.storage.batches.batch_search import OffsetAtTimestamp, first_record_of
 from services.logstore.core.storage.copying import copy_files
 from services.logstore.core.storage.effects import (
     CLEANED_SUFFIX,
@@ -35,10 +35,10 @@ from services.logstore.core.storage.effects import (
     WriteEffect,
 )
 from services.logstore.core.storage.flushing import flush, flush_together
-from services.logstore.core.storage.log_cut import cut_log
-from services.logstore.core.storage.log_state import LogState
-from services.logstore.core.storage.producer_recovery import load_producers_as_of
-from services.logstore.core.storage.producer_state import ProducerState
+from services.logstore.core.storage.log.state.log_state import LogState
+from services.logstore.core.storage.log.state.producer_state import ProducerState
+from services.logstore.core.storage.recovery.log_cut import cut_log
+from services.logstore.core.storage.recovery.producer_recovery import load_producers_as_of
 
 # As much as a large write: where less than that is free, the next ones would fail again.
 PROBE_BYTES = 8 * 1024 * 1024

@@ -15,7 +15,7 @@ from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import parse_header
 from services.logstore.core.storage import effect_execution
-from services.logstore.core.storage.batch_opening import Refusal
+from services.logstore.core.storage.batches.batch_opening import Refusal
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FindRecordEffect,
@@ -24,8 +24,8 @@ from services.logstore.core.storage.effects import (
     ReadEffect,
     WriteEffect,
 )
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.recovery import open_log
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.recovery.log_recovery import open_log
 from services.logstore.shell import io_workers
 from services.logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, IoWorkers
 from services.logstore.shell.posix_disk import PosixDisk

@@ -8,7 +8,7 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.runtime.compression import compress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
-from services.logstore.core.openings import IN_PLACE_BYTES_MAX, OPENINGS_MAX
+from services.logstore.core.data.openings import IN_PLACE_BYTES_MAX, OPENINGS_MAX
 from services.logstore.core.storage.effects import OpenBatchEffect, WriteEffect
 from tests.unit.logstore.service.support import (
     EXCHANGE,

@@ -12,8 +12,8 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.effects import TruncateEffect
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.producer_state import ProducerState
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.log.state.producer_state import ProducerState
 from tests.sim.disk_model import DiskModel, Fault, MachineStopped
 from tests.unit.logstore.storage.support import append, batch, new_log, read_all, reopen, settle
 

@@ -18,10 +18,15 @@ from barnabas.ports.disk import Disk
 from services.logstore.core.storage.compaction.orders import CleanedSegment
 from services.logstore.core.storage.compaction.transactions import TRANSACTION_INDEX_SUFFIX
 from services.logstore.core.storage.effects import CLEANED_SUFFIX, DELETED_SUFFIX, Rename, SwapEffect
-from services.logstore.core.storage.log_segments import LogSegments
-from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX
-from services.logstore.core.storage.scan import scan_batches
-from services.logstore.core.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
+from services.logstore.core.storage.segment.log_segments import LogSegments
+from services.logstore.core.storage.segment.scan import scan_batches
+from services.logstore.core.storage.segment.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    file_name,
+)
 
 SWAP_SUFFIX = ".swap"
 _LOG_LAST = (*INDEX_SUFFIXES, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
