@@ -66,13 +66,13 @@ from services.logstore.core.data.data_inbox import DataInbox, StepLimits
 from services.logstore.core.data.queries import Queries
 from services.logstore.core.data.reads import Reads
 from services.logstore.core.effect_completions import EffectCompletions
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
 from services.logstore.core.maintenance.checkpoints import Checkpoints
 from services.logstore.core.maintenance.cleaning import Cleaning
 from services.logstore.core.maintenance.directories import Directories
 from services.logstore.core.maintenance.full_disks import FullDisks
 from services.logstore.core.maintenance.housekeeping import FLUSH_CHECK_MS, Housekeeping
 from services.logstore.core.maintenance.log_flusher import LogFlusher
-from services.logstore.core.maintenance.moves import Moves
 from services.logstore.core.maintenance.producer_expiry import ProducerExpiry
 from services.logstore.core.maintenance.retention import Retention
 from services.logstore.core.observability.measures import Measures
@@ -86,9 +86,9 @@ from services.logstore.core.storage.directories.log_directory import LogDirector
 from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import StorageEffect
 from services.logstore.core.storage.log.partition_log import PartitionLog
-from services.logstore.core.streams.conversations import Conversations
 from services.logstore.core.streams.outbox import Outbox, Outgoing
 from services.logstore.core.streams.request_times import RequestTimes
+from services.logstore.core.streams.stream_handshake import StreamHandshake
 from services.logstore.core.streams.watches import Watches
 
 TICK_MS = FLUSH_CHECK_MS
@@ -174,7 +174,7 @@ class LogstoreCore:
         )
         self._reads = Reads(self._replicas, self._outbox, config.replica_selector)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
-        conversations = Conversations(self._replicas, self._outbox)
+        conversations = StreamHandshake(self._replicas, self._outbox)
         self._coordination = Coordination(
             self._replicas,
             conversations,
@@ -211,7 +211,7 @@ class LogstoreCore:
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
-        self._moves = Moves(
+        self._moves = AlterReplicaLogDirs(
             self._replicas,
             self._directories,
             self._checkpoints,

@@ -6,10 +6,10 @@ from services.logstore.core.administration.dispatch import Administration
 from services.logstore.core.control.control import Control
 from services.logstore.core.coordinator.coordination import Coordination
 from services.logstore.core.data.data_inbox import DataInbox
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
 from services.logstore.core.maintenance.cleaning import Cleaning
 from services.logstore.core.maintenance.directories import Directories
 from services.logstore.core.maintenance.log_flusher import LogFlusher
-from services.logstore.core.maintenance.moves import Moves
 from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.storage.effects import StorageEffect
@@ -25,7 +25,7 @@ class Stopping:
         coordination: Coordination,
         replication: Replication,
         cleaning: Cleaning,
-        moves: Moves,
+        moves: AlterReplicaLogDirs,
         administration: Administration,
         directories: Directories,
         flusher: LogFlusher,

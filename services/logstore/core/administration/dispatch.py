@@ -22,8 +22,8 @@ from services.logstore.core.administration.log_dirs import LogDirs
 from services.logstore.core.administration.producers import Producers
 from services.logstore.core.administration.replica_moves import ReplicaMoves
 from services.logstore.core.administration.work import Pause, Work
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
 from services.logstore.core.maintenance.directories import Directories
-from services.logstore.core.maintenance.moves import Moves
 from services.logstore.core.maintenance.retention import Retention
 from services.logstore.core.replica.broker_settings import BrokerSettings
 from services.logstore.core.replica.replicas import Replicas
@@ -47,7 +47,7 @@ class Administration:
         directories: Directories,
         settings: BrokerSettings,
         retention: Retention,
-        moves: Moves,
+        moves: AlterReplicaLogDirs,
         outbox: Outbox,
     ) -> None:
         self._outbox = outbox

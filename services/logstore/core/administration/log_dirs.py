@@ -19,8 +19,8 @@ from barnabas.cluster.administration import (
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.work import Pause, Work
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
 from services.logstore.core.maintenance.directories import Directories
-from services.logstore.core.maintenance.moves import Moves
 from services.logstore.core.replica.partition import PartitionKey
 from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.storage.directories.log_directory import LogDirectory
@@ -34,7 +34,12 @@ REPLICAS_PER_PIECE: Final = 64
 
 class LogDirs:
     def __init__(
-        self, replicas: Replicas, directories: Directories, moves: Moves, outbox: Outbox, poke: Callable[[], None]
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        moves: AlterReplicaLogDirs,
+        outbox: Outbox,
+        poke: Callable[[], None],
     ) -> None:
         """`poke` has calls go on that wait for something."""
         self._replicas = replicas

@@ -37,9 +37,9 @@ from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.led_partitions import LedPartitions
 from services.logstore.core.data.appends import Appends
 from services.logstore.core.replica.replicas import Replicas
-from services.logstore.core.streams.conversations import Conversations
 from services.logstore.core.streams.group_watches import GroupWatches
 from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.stream_handshake import StreamHandshake
 from services.logstore.core.streams.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
@@ -52,7 +52,7 @@ class Coordination:
     def __init__(
         self,
         replicas: Replicas,
-        conversations: Conversations,
+        conversations: StreamHandshake,
         credit_pool: CreditPool,
         appends: Appends,
         watches: Watches,

@@ -1,4 +1,4 @@
-"""The doors of a coordinator, opened: the partitions of `__consumer_offsets` that this logstore leads.
+"""The coordinator's logs: the partitions of `__consumer_offsets` that this logstore leads.
 
 What the coordinator is told follows from what the partitions have become (`Watches.coordinated`), however many changes
 that took. An append of the coordinator goes the way of a client's; nobody waits for it as a request: the high watermark
@@ -16,7 +16,7 @@ from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.coordinator.doors import Coordinator
+from services.logstore.core.coordinator.coordinator_log import Coordinator
 from services.logstore.core.data.appends import Appends
 from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replica.replicas import Replicas
@@ -33,7 +33,7 @@ _ALL_REPLICAS = -1
 
 
 class LedPartition:
-    """One partition under one leader epoch, as its coordinator reaches it (`doors.CoordinatedLog`)."""
+    """One partition under one leader epoch, as its coordinator reaches it (`coordinator_log.CoordinatedLog`)."""
 
     __slots__ = (
         "_appended_upto",

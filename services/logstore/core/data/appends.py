@@ -1,6 +1,6 @@
 """Appends: checked, given a place in the log at once, answered when they are written.
 
-Where a topic wants its batches opened (`storage.batch_opening`) they go through `openings` first.
+Where a topic wants its batches opened (`storage.batches.batch_opening`) they go through `batch_validation_queue` first.
 
 Errors: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (with the newest known leader and epoch),
 NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, INVALID_REQUIRED_ACKS, and those of the log about the batch itself. With
@@ -19,7 +19,7 @@ from barnabas.channel.messages import Append, AppendResult
 from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.data.openings import Openings, WaitingAppend
+from services.logstore.core.data.batch_validation_queue import BatchValidationQueue, WaitingAppend
 from services.logstore.core.maintenance.full_disks import FullDisks
 from services.logstore.core.maintenance.housekeeping import Housekeeping
 from services.logstore.core.replica.partition import Partition
@@ -64,7 +64,7 @@ class Appends:
         self._replicas = replicas
         self._housekeeping = housekeeping
         self._outbox = outbox
-        self._openings = Openings(outbox, codecs, self._opened)
+        self._openings = BatchValidationQueue(outbox, codecs, self._opened)
         self._full_disks = full_disks
         self._watches = watches
         self._wrote = wrote

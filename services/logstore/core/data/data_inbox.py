@@ -19,10 +19,10 @@ from barnabas.channel.timing import Timed
 from services.logstore.core.data.appends import Appends
 from services.logstore.core.data.queries import Queries
 from services.logstore.core.data.reads import Reads
-from services.logstore.core.streams.conversations import Conversations
 from services.logstore.core.streams.group_watches import GroupWatches
 from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.request_times import FETCH, LIST_OFFSETS, PRODUCE, TimedRequest
+from services.logstore.core.streams.stream_handshake import StreamHandshake
 from services.logstore.core.streams.streams import ExchangeStream, PendingRead, ReadStream, WatchStream
 from services.logstore.core.streams.watches import Watches
 
@@ -41,7 +41,7 @@ class DataInbox:
     def __init__(
         self,
         limits: StepLimits,
-        conversations: Conversations,
+        conversations: StreamHandshake,
         credit_pool: CreditPool,
         outbox: Outbox,
         appends: Appends,

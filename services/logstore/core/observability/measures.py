@@ -20,7 +20,7 @@ from barnabas.metrics.topic_families import (
 )
 from services.logstore.core.coordinator.coordination import Coordination
 from services.logstore.core.maintenance.directories import Directories
-from services.logstore.core.observability.survey import Survey
+from services.logstore.core.observability.partition_metrics_scan import PartitionMetricsScan
 from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replica.topic_meters import TopicMeter
 
@@ -37,9 +37,9 @@ class Measures:
         self._coordination = coordination
         self._rooms = rooms
 
-    def survey(self) -> Survey:
+    def survey(self) -> PartitionMetricsScan:
         """To be stepped until it is done, then asked for its samples."""
-        return Survey(self._replicas, self._coordination.partitions)
+        return PartitionMetricsScan(self._replicas, self._coordination.partitions)
 
     def samples(self) -> Iterator[Sample]:
         """All but the survey's."""

@@ -20,7 +20,6 @@ from services.logstore.core.storage.effects import (
     FindRecordEffect,
     FlushEffect,
     MovedEffect,
-    OpenBatchEffect,
     ProbeEffect,
     ReadEffect,
     ReplaceEffect,
@@ -30,6 +29,7 @@ from services.logstore.core.storage.effects import (
     SwapEffect,
     TakeBackEffect,
     TruncateEffect,
+    ValidateBatchEffect,
     VolumeFlushEffect,
     VolumeSpace,
     WriteEffect,
@@ -56,7 +56,7 @@ def failed_by_fault(effect: StorageEffect, fault: Exception) -> Refusal | DiskEr
     (UNKNOWN_SERVER_ERROR, as in Kafka), or a batch that brings the fault to light would take every replica's disk.
     """
     match effect:
-        case OpenBatchEffect() | FindRecordEffect():
+        case ValidateBatchEffect() | FindRecordEffect():
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
         case FlushEffect() | VolumeFlushEffect() | WriteEffect(flush=FlushEffect()):
             operation = "flush"
@@ -74,7 +74,7 @@ def execute(disk: Disk, effect: StorageEffect) -> EffectResult:
             return first_record_of(
                 effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
             )
-        case OpenBatchEffect():
+        case ValidateBatchEffect():
             return open_batch(effect.records, effect.topic_partition, effect.config, effect.wall_ms, effect.codecs)
         case WriteEffect():
             for path in effect.creates:

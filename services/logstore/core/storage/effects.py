@@ -112,7 +112,7 @@ class FindRecordEffect:
 
 
 @dataclass(slots=True, eq=False)
-class OpenBatchEffect:
+class ValidateBatchEffect:
     """Validate a client's batch record by record, and give it its topic's codec. No disk, but work for a worker.
 
     Result: the batch to append, or a `Refusal`.
@@ -313,7 +313,7 @@ StorageEffect = (
     WriteEffect
     | ReadEffect
     | FindRecordEffect
-    | OpenBatchEffect
+    | ValidateBatchEffect
     | FlushEffect
     | VolumeFlushEffect
     | ReplaceEffect

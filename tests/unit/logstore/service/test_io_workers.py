@@ -20,8 +20,8 @@ from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FindRecordEffect,
     FlushEffect,
-    OpenBatchEffect,
     ReadEffect,
+    ValidateBatchEffect,
     WriteEffect,
 )
 from services.logstore.core.storage.log.partition_log import PartitionLog
@@ -188,7 +188,7 @@ async def test_a_fault_in_the_work_on_a_batch_is_no_fault_of_the_disk(
     monkeypatch.setattr(effect_execution, "open_batch", broken)
     monkeypatch.setattr(effect_execution, "first_record_of", broken)
     records = batch()
-    opening = OpenBatchEffect(memoryview(records), "t-0", TopicConfig(), WALL_MS, CODECS)
+    opening = ValidateBatchEffect(memoryview(records), "t-0", TopicConfig(), WALL_MS, CODECS)
     search = FindRecordEffect(parse_header(records), bytes(records), 0, 0, CODECS.decompress)
     workers.submit(opening)
     workers.submit(search)

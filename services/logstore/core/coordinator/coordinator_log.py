@@ -1,7 +1,7 @@
-"""The doors between a coordinator and the partition that keeps its state: append, read, and who leads.
+"""What a coordinator and the partition that keeps its state offer each other: append, read, and who leads.
 
 A coordinator knows nothing else of logs, so that it can become a process of its own, and so that the coordinators of
-transactions and share groups come in the same way. Whoever opens the doors (`LogstoreCore`) calls the methods of
+transactions and share groups come in the same way. The host (`LogstoreCore`) calls the methods of
 `Coordinator`; the coordinator calls those of `CoordinatedLog`. No call is made from inside another one's answer: what
 the log has to say comes later, by the coordinator's methods.
 

@@ -8,8 +8,8 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.runtime.compression import compress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import HEADER_BYTES, Compression, Record, assemble_batch, build_batch, parse_header
-from services.logstore.core.data.openings import IN_PLACE_BYTES_MAX, OPENINGS_MAX
-from services.logstore.core.storage.effects import OpenBatchEffect, WriteEffect
+from services.logstore.core.data.batch_validation_queue import IN_PLACE_BYTES_MAX, VALIDATIONS_MAX
+from services.logstore.core.storage.effects import ValidateBatchEffect, WriteEffect
 from tests.unit.logstore.service.support import (
     EXCHANGE,
     READ,
@@ -44,8 +44,8 @@ def gzip(key: bytes | None = b"k", value: bytes = b"v") -> bytes:
     return assemble_batch(header, compress(Compression.GZIP, batch[HEADER_BYTES:], None))
 
 
-def openings(host: Host) -> list[OpenBatchEffect]:
-    return [effect for effect in host.held if isinstance(effect, OpenBatchEffect)]
+def openings(host: Host) -> list[ValidateBatchEffect]:
+    return [effect for effect in host.held if isinstance(effect, ValidateBatchEffect)]
 
 
 def stored(host: Host, partition: int = 0) -> list[int]:
@@ -94,7 +94,7 @@ def test_appends_of_one_partition_keep_their_order_and_others_go_on(host: Host) 
     elsewhere = host.append_request(small, leader_epoch=1, partition=1)
     host.send(*requests, elsewhere)
     host.turn()
-    assert [type(effect) for effect in host.held] == [OpenBatchEffect, WriteEffect]
+    assert [type(effect) for effect in host.held] == [ValidateBatchEffect, WriteEffect]
     results = []
     while host.held:
         host.run_effects()
@@ -124,10 +124,10 @@ def test_few_batches_are_open_at_once() -> None:
     host.holds_effects = True
     host.send(*[host.append_request(gzip(), partition=partition) for partition in range(5)])
     host.turn()
-    assert len(openings(host)) == OPENINGS_MAX
+    assert len(openings(host)) == VALIDATIONS_MAX
     results = []
     while host.held:
-        assert len(openings(host)) <= OPENINGS_MAX
+        assert len(openings(host)) <= VALIDATIONS_MAX
         host.run_effects()
         results += append_results(host.turn())
     assert [result.error_code for result in results] == [ErrorCode.NONE] * 5

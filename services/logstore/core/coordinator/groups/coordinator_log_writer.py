@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from barnabas.channel.messages import GroupAnswer
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record
-from services.logstore.core.coordinator.doors import CoordinatedLog
+from services.logstore.core.coordinator.coordinator_log import CoordinatedLog
 
 BATCH_OVERHEAD_BYTES: Final = 61
 RECORD_OVERHEAD_BYTES: Final = 32
@@ -37,7 +37,7 @@ class Deferred(NamedTuple):
 Waiting: TypeAlias = StreamAnswer | Deferred
 
 
-class Journal:
+class CoordinatorLogWriter:
     """Records gather over a turn and are appended as one batch; answers wait for what has been written before them.
 
     Refused under the epoch that leads, or lost, the state that the records are about is void: `append` says so, and
@@ -59,7 +59,11 @@ class Journal:
     )
 
     def __init__(
-        self, log: CoordinatedLog, leader_epoch: int, answers: list[StreamAnswer], written: dict[Journal, None]
+        self,
+        log: CoordinatedLog,
+        leader_epoch: int,
+        answers: list[StreamAnswer],
+        written: dict[CoordinatorLogWriter, None],
     ) -> None:
         """`answers` takes what need not wait any more, `written` every journal that has something to append.
 

@@ -44,7 +44,7 @@ class _Move:
     is_given_up: bool = False
 
 
-class Moves:
+class AlterReplicaLogDirs:
     def __init__(
         self,
         replicas: Replicas,

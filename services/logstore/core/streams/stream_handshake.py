@@ -9,7 +9,7 @@ from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.streams import Stream
 
 
-class Conversations:
+class StreamHandshake:
     def __init__(self, replicas: Replicas, outbox: Outbox) -> None:
         self._replicas = replicas
         self._outbox = outbox

@@ -16,12 +16,12 @@ from barnabas.ports.compression import Codecs
 from services.logstore.core.replica.partition import Partition
 from services.logstore.core.storage.batches.batch_opening import Refusal, must_open, open_batch
 from services.logstore.core.storage.effect_execution import EffectResult
-from services.logstore.core.storage.effects import OpenBatchEffect
+from services.logstore.core.storage.effects import ValidateBatchEffect
 from services.logstore.core.streams.completion import Completion, refuse_failure
 from services.logstore.core.streams.outbox import Outbox
 from services.logstore.core.streams.streams import ExchangeStream
 
-OPENINGS_MAX = 2
+VALIDATIONS_MAX = 2
 IN_PLACE_BYTES_MAX = 1024
 """Records that are not compressed, and of which there are few, are looked at in less time than a worker takes."""
 
@@ -38,7 +38,7 @@ class WaitingAppend:
     wall_ms: int
 
 
-class Openings:
+class BatchValidationQueue:
     def __init__(
         self,
         outbox: Outbox,
@@ -52,7 +52,7 @@ class Openings:
         self.lines: dict[Partition, deque[WaitingAppend]] = {}
         """Of partitions whose appends wait here; the first of each line is being opened, or waits for a worker."""
         self._without_worker: deque[Partition] = deque()
-        self._under_way: dict[OpenBatchEffect, tuple[Partition, WaitingAppend]] = {}
+        self._under_way: dict[ValidateBatchEffect, tuple[Partition, WaitingAppend]] = {}
 
     def take(self, waiting: WaitingAppend, partition: Partition) -> None:
         """An append to a topic whose batches may have to be opened."""
@@ -88,13 +88,13 @@ class Openings:
         return open_batch(records, _name(partition), partition.log.config, waiting.wall_ms, self._codecs)
 
     def _begin(self) -> None:
-        while self._without_worker and len(self._under_way) < OPENINGS_MAX:
+        while self._without_worker and len(self._under_way) < VALIDATIONS_MAX:
             partition = self._without_worker.popleft()
             line = self.lines.get(partition)
             if line is None:
                 continue
             waiting = line[0]
-            effect = OpenBatchEffect(
+            effect = ValidateBatchEffect(
                 memoryview(waiting.append.records),
                 _name(partition),
                 partition.log.config,
@@ -104,7 +104,7 @@ class Openings:
             self._under_way[effect] = (partition, waiting)
             self._outbox.add_effect(effect, Completion(partial(self._on_opened, effect), refuse_failure))
 
-    def _on_opened(self, effect: OpenBatchEffect, result: EffectResult) -> None:
+    def _on_opened(self, effect: ValidateBatchEffect, result: EffectResult) -> None:
         partition, waiting = self._under_way.pop(effect)
         line = self.lines.get(partition)
         # Otherwise it has been answered meanwhile, with all that waited behind it.

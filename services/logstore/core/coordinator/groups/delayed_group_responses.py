@@ -22,13 +22,18 @@ class HeldCall(NamedTuple):
     until_ms: int
 
 
-class Holding:
+class DelayedGroupResponses:
     """Of one partition of `__consumer_offsets`. Time is looked at by `Deadlines`, groups when `take` is called."""
 
     __slots__ = ("_by_group", "_clock", "_deadline", "_deadlines", "_due", "_groups", "_hold_ms", "_holding", "_steps")
 
     def __init__(
-        self, hold_ms: int, groups: Groups, deadlines: Deadlines, clock: Clock, holding: dict[Holding, None]
+        self,
+        hold_ms: int,
+        groups: Groups,
+        deadlines: Deadlines,
+        clock: Clock,
+        holding: dict[DelayedGroupResponses, None],
     ) -> None:
         """`holding` takes this while there is anything to `take` sooner or later."""
         self._hold_ms = hold_ms

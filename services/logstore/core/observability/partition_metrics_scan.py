@@ -1,4 +1,4 @@
-"""Survey: one look at every replica and group of a logstore, in slices, for what is not worth counting all the time."""
+"""Looks at every replica and group of a logstore, in slices, for what is not worth counting all the time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replica.replicas import Replicas
 
 
-class Survey:
+class PartitionMetricsScan:
     """What has come or gone since it was begun may be missed; what is looked at is looked at as it is by then."""
 
     def __init__(self, replicas: Replicas, coordinated: Sequence[GroupPartition]) -> None:
