@@ -76,14 +76,14 @@ def append(disk: PosixDisk, log: PartitionLog, records: memoryview) -> None:
     """One batch, written. Flushes of closed segments wait: they are the disk's speed."""
     outcome = log.append(records, 0, WALL_MS, None)
     assert isinstance(outcome, AppendOutcome), outcome
-    effect = log.take_write()
+    effect = log.begin_write()
     assert effect is not None
     execute(disk, effect)
     log.on_written(effect)
 
 
 def flush(disk: PosixDisk, log: PartitionLog) -> None:
-    while (effect := log.take_flush(0)) is not None:
+    while (effect := log.begin_due_flush(0)) is not None:
         execute(disk, effect)
         log.on_flushed(effect)
 

@@ -31,7 +31,7 @@ def fill(disk: PosixDisk, log: PartitionLog, records: bytes, batches_max: int) -
         outcome = log.append(memoryview(records), 0, 0, None)
         assert isinstance(outcome, AppendOutcome), outcome
         effect: WriteEffect | FlushEffect | None
-        while (effect := log.take_write() or log.take_flush(0)) is not None:
+        while (effect := log.begin_write() or log.begin_due_flush(0)) is not None:
             try:
                 execute(disk, effect)
             except DiskError as error:
@@ -59,7 +59,7 @@ def main(volume: Path) -> None:
     assert error.is_lack_of_room, error
     taken = log.log_end_offset
     ballast.unlink()
-    effect = log.take_back_unwritten()
+    effect = log.begin_taking_back()
     if effect is not None:
         log.disk_full.done(effect, execute(disk, effect))
     assert log.disk_full.accept_appends()

@@ -122,7 +122,7 @@ class Run:
 
     def start_effect(self) -> None:
         effect: WriteEffect | FlushEffect | RetireEffect | None
-        takes = (self.log.take_write, lambda: self.log.take_flush(self.now_ms), self.log.take_retirement)
+        takes = (self.log.begin_write, lambda: self.log.begin_due_flush(self.now_ms), self.log.begin_retirement)
         effect = self.random.choices(takes, (7, 2, 1))[0]()
         if effect is not None:
             self.under_way.append(effect)

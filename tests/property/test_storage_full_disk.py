@@ -33,7 +33,7 @@ class FullDiskRun(Run):
         self.disk.capacity_bytes = None
         log = self.log
         while log.no_room is not None and not log.disk_full.accept_appends():
-            effect = log.take_back_unwritten()
+            effect = log.begin_taking_back()
             if effect is not None:
                 self.take_back(effect)
             else:

@@ -26,7 +26,7 @@ def test_it_is_cleaned_after_its_flush() -> None:
     log = reopen(disk, CONFIG, recovery_point=2).log
     assert log.recovery_point == 2
     assert cleanable(log, log.log_end_offset, WALL_MS).end_offset == 1
-    flush = log.take_flush(0)
+    flush = log.begin_due_flush(0)
     assert flush is not None
     assert "/data/orders-0/00000000000000000001.log" in flush.files
     assert cleanable(log, log.log_end_offset, WALL_MS).end_offset == 1

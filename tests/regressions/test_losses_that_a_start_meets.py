@@ -63,7 +63,7 @@ def a_trusted_log_of_two_batches(disk: DiskModel) -> LogDirectory:
     for value in (b"one", b"two"):
         batch = memoryview(bytearray(build_batch([Record(None, value, 1)])))
         assert isinstance(log.append(batch, 0, 1, None), AppendOutcome)
-        write = log.take_write()
+        write = log.begin_write()
         assert write is not None
         execute(disk, write)
         log.on_written(write)

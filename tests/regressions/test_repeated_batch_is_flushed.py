@@ -30,7 +30,7 @@ def log(disk: DiskModel) -> PartitionLog:
     """As found by a process after one that was killed between its write and its flush."""
     killed = new_log(disk, CONFIG)
     append(killed, FIRST)
-    write = killed.take_write()
+    write = killed.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)

@@ -22,14 +22,14 @@ def test_what_is_in_the_log_stays() -> None:
     disk = DiskModel()
     killed = new_log(disk, CONFIG)
     append(killed, FIRST)
-    write = killed.take_write()
+    write = killed.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)
     log = reopen(disk, CONFIG).log
 
     append(log, FIRST, token="repeated")
-    empty = log.take_write()
+    empty = log.begin_write()
     assert empty is not None
     assert empty.byte_count == 0
     append(log, batch(), token="new")

@@ -15,9 +15,9 @@ def test_it_is_of_no_consequence() -> None:
     disk = DiskModel()
     log = filled(disk, 5, retention_ms=0)
     log.apply_retention(log.log_end_offset, WALL_MS + 9 * DAY_MS)
-    effect = log.take_retirement()
+    effect = log.begin_retirement()
     assert effect is not None
     log.fail(DiskError(DiskErrorKind.IO, "write", log.directory))
     execute(disk, effect)
     log.retirement.done(effect)
-    assert log.take_retirement() is None
+    assert log.begin_retirement() is None

@@ -59,7 +59,7 @@ def written(disk: DiskModel, epochs: list[int], config: TopicConfig = FOUR_A_SEG
     assert isinstance(log, PartitionLog)
     for epoch in epochs:
         assert isinstance(log.append(memoryview(bytearray(BATCH)), epoch, 1, None), AppendOutcome)
-        write = log.take_write()
+        write = log.begin_write()
         assert write is not None
         execute(disk, write)
         log.on_written(write)
@@ -163,7 +163,7 @@ def test_an_epoch_that_the_checkpoint_has_not_heard_of_is_none_the_worse() -> No
     assert disk.read_file(CHECKPOINT) == b"0\n1\n0 0\n"
     log = log_of(directory)
     assert isinstance(log.append(memoryview(bytearray(BATCH)), 7, 1, None), AppendOutcome)
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     execute(disk, write)
     directory = started(disk)

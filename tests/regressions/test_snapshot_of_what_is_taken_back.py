@@ -35,7 +35,7 @@ def test_it_goes_with_them() -> None:
     append(log, produced(2, 0, 2))
     settle(disk, log)
     append(log, produced(3, 0))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)

@@ -23,7 +23,7 @@ def flushed_then_closed(disk: DiskModel) -> PartitionLog:
     append(log, batch(timestamp_ms=WALL_MS + 7))
     settle(disk, log)
     append(log, batch(value_bytes=200, timestamp_ms=WALL_MS))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)

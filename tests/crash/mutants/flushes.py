@@ -56,15 +56,15 @@ def closed_segments_are_not_flushed() -> None:
 
 
 def flush_is_not_waited_for() -> None:
-    original = PartitionLog.take_write
+    original = PartitionLog.begin_write
 
-    def take_write(self: PartitionLog) -> Any:
+    def begin_write(self: PartitionLog) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
             effect.flush = self.flushes.in_flight = None
         return effect
 
-    replace(PartitionLog, "take_write", take_write)
+    replace(PartitionLog, "begin_write", begin_write)
 
 
 def recovery_point_is_ahead() -> None:

@@ -89,7 +89,7 @@ def _clean(disk: DiskModel, log: PartitionLog, keys_max: int) -> None:
     order = cleanable(log, log.log_end_offset, WALL_MS).order(1, WALL_MS)
     for step in CleaningPass(disk, order, _CODECS, keys_max, 500).steps():
         if isinstance(step, CleanedSegment):
-            effect = log.take_swap(step)
+            effect = log.begin_swap(step)
             assert effect is not None
             execute(disk, effect)
             log.on_swapped(effect)

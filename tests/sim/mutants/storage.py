@@ -145,15 +145,15 @@ def a_second_batch_is_passed_over() -> None:
 
 @STORAGE.breaks("24", DISKS)
 def flush_is_not_waited_for() -> None:
-    original = PartitionLog.take_write
+    original = PartitionLog.begin_write
 
-    def take_write(self: PartitionLog) -> Any:
+    def begin_write(self: PartitionLog) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
             effect.flush = self.flushes.in_flight = None
         return effect
 
-    replace_in(PartitionLog, "take_write", take_write)
+    replace_in(PartitionLog, "begin_write", begin_write)
 
 
 @STORAGE.breaks("26", [Fault.FLUSH_ERROR, Fault.POWER_CUT, Fault.TERMINATE_LOGSTORE], seconds=20)

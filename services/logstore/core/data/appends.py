@@ -64,7 +64,7 @@ class Appends:
         self._replicas = replicas
         self._housekeeping = housekeeping
         self._outbox = outbox
-        self._openings = BatchValidationQueue(outbox, codecs, self._opened)
+        self._validations = BatchValidationQueue(outbox, codecs, self._opened)
         self._full_disks = full_disks
         self._watches = watches
         self._wrote = wrote
@@ -86,8 +86,8 @@ class Appends:
             self._refuse(stream, append, error or ErrorCode.INVALID_REQUIRED_ACKS)
             return
         # While one waits, so do all behind it: a config that no longer asks for it does not change their order.
-        if may_open(partition.log.state.config) or partition in self._openings.lines:
-            self._openings.take(WaitingAppend(stream, append, wall_ms), partition)
+        if may_open(partition.log.state.config) or partition in self._validations.lines:
+            self._validations.add(WaitingAppend(stream, append, wall_ms), partition)
             return
         self._take(stream, append, memoryview(append.records), wall_ms, partition)
 
@@ -144,7 +144,7 @@ class Appends:
     def take_writes(self) -> None:
         """Send out the writes of all logs that got something since."""
         for log in self._to_write:
-            effect = log.take_write()
+            effect = log.begin_write()
             if effect is not None:
                 self._outbox.add_effect(
                     effect,
@@ -225,7 +225,7 @@ class Appends:
         not get in before the one that it has to send again. None of them is in the log.
         """
         self._fail(cast("list[PendingAppend]", tokens), ErrorCode.KAFKA_STORAGE_ERROR)
-        for waiting in self._openings.drop(partition):
+        for waiting in self._validations.drop(partition):
             waiting.stream.requests_handled += 1
             self._refuse(waiting.stream, waiting.append, ErrorCode.KAFKA_STORAGE_ERROR)
         pending = self._pending[partition]
@@ -235,7 +235,7 @@ class Appends:
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer at once everything that is not written: under a later epoch nothing of an older one may succeed."""
         self._fail(self._pending.pop(partition, ()), error)
-        for waiting in self._openings.drop(partition):
+        for waiting in self._validations.drop(partition):
             waiting.stream.requests_handled += 1
             self._refuse(waiting.stream, waiting.append, error)
 

@@ -54,7 +54,7 @@ class BatchValidationQueue:
         self._without_worker: deque[Partition] = deque()
         self._under_way: dict[ValidateBatchEffect, tuple[Partition, WaitingAppend]] = {}
 
-    def take(self, waiting: WaitingAppend, partition: Partition) -> None:
+    def add(self, waiting: WaitingAppend, partition: Partition) -> None:
         """An append to a topic whose batches may have to be opened."""
         line = self.lines.get(partition)
         if line is not None:

@@ -173,7 +173,7 @@ class AlterReplicaLogDirs:
             log.hold()
             move.phase = _Phase.HELD
         if log.is_idle:
-            flush = log.take_held_flush()
+            flush = log.begin_held_flush()
             if flush is not None:
                 self._flusher.send(log, flush)
                 return

@@ -263,7 +263,7 @@ class Cleaning:
     def _swap(self, present: _Pass, cleaned: CleanedSegment) -> None:
         log = present.partition.log
         try:
-            effect = log.take_swap(cleaned)
+            effect = log.begin_swap(cleaned)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
             effect = None

@@ -93,7 +93,7 @@ class FullDisks:
         if not self._to_take_back:
             return
         for log in list(self._to_take_back):
-            effect = log.take_back_unwritten()
+            effect = log.begin_taking_back()
             if effect is not None:
                 self._outbox.add_effect(
                     effect,

@@ -77,7 +77,7 @@ class Housekeeping:
             if log not in self._replicas.by_log or log.error is not None:
                 del self._unflushed[log]
                 continue
-            effect = log.take_flush(now_ms)
+            effect = log.begin_due_flush(now_ms)
             if effect is not None:
                 self._flusher.send(log, effect)
             elif log.recovery_point == log.next_offset:

@@ -121,7 +121,7 @@ class Retention:
         if log.error is not None or log not in self._replicas.by_log:
             # Its files are where their names say no more; another log may have these names by now.
             del self._retiring[log]
-        elif (effect := log.take_retirement()) is not None:
+        elif (effect := log.begin_retirement()) is not None:
             del self._retiring[log]
             self._outbox.add_effect(
                 effect,
@@ -138,7 +138,7 @@ class Retention:
         elif log.recovery_point >= log.segments.active.base_offset:
             del self._to_flush[log]
             self.check_soon(partition)
-        elif (effect := log.take_flush(self._now_ms)) is not None:
+        elif (effect := log.begin_due_flush(self._now_ms)) is not None:
             self._flusher.send(log, effect)
 
     def _on_retired(self, log: PartitionLog, effect: RetireEffect, result: EffectResult) -> None:

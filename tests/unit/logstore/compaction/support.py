@@ -120,7 +120,7 @@ def clean(
     its_pass = CleaningPass(disk, order, CODECS, keys_max, buffer_bytes)
     for step in its_pass.steps():
         if isinstance(step, CleanedSegment):
-            effect = log.take_swap(step)
+            effect = log.begin_swap(step)
             assert effect is not None
             execute(disk, effect)
             log.on_swapped(effect)

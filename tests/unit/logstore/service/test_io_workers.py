@@ -80,7 +80,7 @@ async def outcomes(count: int) -> list[Completion]:
 
 def write(log: PartitionLog, value_bytes: int = 20) -> WriteEffect:
     log.append(memoryview(batch(value_bytes=value_bytes)), 0, WALL_MS, None)
-    effect = log.take_write()
+    effect = log.begin_write()
     assert effect is not None
     return effect
 

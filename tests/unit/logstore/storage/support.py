@@ -76,8 +76,8 @@ def settle(disk: Disk, log: PartitionLog, now_ms: int = 0) -> list[object]:
     """Run writes and due flushes until nothing is left; the tokens that came back. A failure takes the log offline."""
     tokens: list[object] = []
     while True:
-        effect = log.take_write()
-        flush = None if effect is not None else log.take_flush(now_ms)
+        effect = log.begin_write()
+        flush = None if effect is not None else log.begin_due_flush(now_ms)
         try:
             if effect is not None:
                 execute(disk, effect)
@@ -93,7 +93,7 @@ def settle(disk: Disk, log: PartitionLog, now_ms: int = 0) -> list[object]:
 
 def close(disk: Disk, log: PartitionLog) -> None:
     settle(disk, log)
-    flush = log.take_closing_flush()
+    flush = log.begin_closing_flush()
     if flush is not None:
         execute(disk, flush)
         log.on_flushed(flush)

@@ -39,7 +39,7 @@ def no_room(operation: str, path_part: str = "", *, written_bytes: int = 0, skip
 def run_full(disk: DiskModel, log: PartitionLog) -> list[object]:
     """Run what the log wants done until something finds no room; the tokens that come back for that."""
     while True:
-        effect: WriteEffect | FlushEffect | None = log.take_write() or log.take_flush(0)
+        effect: WriteEffect | FlushEffect | None = log.begin_write() or log.begin_due_flush(0)
         assert effect is not None, "there was room"
         try:
             execute(disk, effect)
@@ -55,7 +55,7 @@ def run_full(disk: DiskModel, log: PartitionLog) -> list[object]:
 
 
 def take_back(disk: DiskModel, log: PartitionLog) -> None:
-    effect = log.take_back_unwritten()
+    effect = log.begin_taking_back()
     if effect is not None:
         log.disk_full.done(effect, execute(disk, effect))
     assert log.disk_full.accept_appends()
@@ -216,12 +216,12 @@ def test_a_flush_without_room_is_begun_anew(disk: DiskModel, operation: str, pat
     log = new_log(disk, CONFIG)
     for number in range(4):
         append(log, batch(timestamp_ms=WALL_MS + number, producer_id=1, producer_epoch=0, base_sequence=number))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     execute(disk, write)
     log.on_written(write)
     append(log, batch())
-    second = log.take_write()
+    second = log.begin_write()
     assert second is not None
     execute(disk, second)
     log.on_written(second)

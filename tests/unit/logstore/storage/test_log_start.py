@@ -55,7 +55,7 @@ def retire(disk: DiskModel, log: PartitionLog, high_watermark: int, wall_ms: int
     if log.apply_retention(high_watermark, wall_ms) is RetentionOutcome.ROLLED:
         settle(disk, log)
         log.apply_retention(high_watermark, wall_ms)
-    effect = log.take_retirement()
+    effect = log.begin_retirement()
     if effect is None:
         return []
     execute(disk, effect)
@@ -227,13 +227,13 @@ def test_a_log_that_is_busy_keeps_its_active_segment_until_later() -> None:
 def test_files_are_not_renamed_under_a_flush_that_wants_them() -> None:
     disk = DiskModel()
     log = filled(disk, 5, retention_ms=0, flush_ms=100)
-    flush = log.take_flush(100)
+    flush = log.begin_due_flush(100)
     assert flush is not None
     assert log.apply_retention(4, WALL_MS + 9 * DAY_MS) is RetentionOutcome.RETIRED
-    assert log.take_retirement() is None
+    assert log.begin_retirement() is None
     execute(disk, flush)
     log.on_flushed(flush)
-    assert log.take_retirement() is not None
+    assert log.begin_retirement() is not None
     assert not log.is_idle
 
 
@@ -261,7 +261,7 @@ def test_a_crash_among_the_renames_leaves_a_log_without_a_gap(seed: int) -> None
     close(disk, log)
     disk.flush_directory("/")
     assert log.apply_retention(25, WALL_MS + 99 * DAY_MS)
-    effect = log.take_retirement()
+    effect = log.begin_retirement()
     assert effect is not None
     disk.faults.append(Fault("rename", "", DiskErrorKind.IO, skip=random.randrange(24)))
     with pytest.raises(Exception, match="EIO"):

@@ -150,7 +150,7 @@ def test_a_duplicate_of_a_batch_not_yet_written_waits_for_that_write() -> None:
     disk = DiskModel()
     log = new_log(disk)
     append(log, produced(0), token="first")
-    write = log.take_write()
+    write = log.begin_write()
     append(log, produced(1), token="second")
     under_way = append(log, produced(0), token="first again")
     queued = append(log, produced(1), token="second again")

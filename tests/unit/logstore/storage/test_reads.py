@@ -137,7 +137,7 @@ def test_an_old_high_watermark_is_kept_to_the_byte(disk: DiskModel) -> None:
 
 def test_reads_see_nothing_of_a_write_under_way(disk: DiskModel, log: PartitionLog) -> None:
     append(log, batch(2))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     execute(disk, write)
     assert read(disk, log, 20) == b""

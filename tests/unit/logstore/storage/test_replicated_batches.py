@@ -69,7 +69,7 @@ def test_an_empty_log_may_begin_behind_a_gap_wider_than_a_segment() -> None:
     assert begins_behind_wide_gap(log.state, memoryview(placed(2**31))) == 2**31
     assert begins_behind_wide_gap(log.state, memoryview(placed(2**31 - 1))) is None
     assert isinstance(take(log, placed(2**31)), str)
-    assert (log.next_offset, log.take_write()) == (0, None)
+    assert (log.next_offset, log.begin_write()) == (0, None)
     assert take(log, placed(0)) is None
     assert begins_behind_wide_gap(log.state, memoryview(placed(2**31))) is None, "it is not empty any more"
 
@@ -100,7 +100,7 @@ def test_what_does_not_fit_changes_nothing(records: bytes) -> None:
     assert take(log, placed(0, 1, 5)) is None
     settle(disk, log)
     assert isinstance(take(log, records), str)
-    assert (log.next_offset, log.take_write()) == (5, None)
+    assert (log.next_offset, log.begin_write()) == (5, None)
     assert log.leader_epochs.entries() == [(1, 0)]
 
 
@@ -126,12 +126,12 @@ def test_a_log_without_room_takes_nothing_and_forgets_what_it_could_not_write() 
     disk = DiskModel()
     log = new_log(disk)
     assert take(log, placed(0) + placed(1)) is None
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     assert log.on_write_without_room(write, DiskError(DiskErrorKind.NO_SPACE, "write_at", "")) == []
     assert log.next_offset == 0
     assert take(log, placed(0)) is ErrorCode.KAFKA_STORAGE_ERROR
-    undo = log.take_back_unwritten()
+    undo = log.begin_taking_back()
     assert undo is not None
     log.disk_full.done(undo, execute(disk, undo))
     assert log.disk_full.accept_appends()

@@ -77,7 +77,7 @@ def test_a_roll_flushes_the_closed_segment_with_indexes_snapshot_and_epochs() ->
     settle(disk, log)
     assert log.recovery_point == 0
     append(log, batch(), leader_epoch=3)
-    flush = log.take_flush(0)
+    flush = log.begin_due_flush(0)
     assert flush is not None
     assert flush.upto_offset == 1
     execute(disk, flush)
@@ -98,15 +98,15 @@ def test_a_closed_segment_is_flushed_only_once_all_of_it_is_written() -> None:
     log = new_log(disk, TopicConfig(segment_bytes=len(batch())))
     append(log, batch())
     append(log, batch())
-    assert log.take_flush(0) is None
-    write = log.take_write()
+    assert log.begin_due_flush(0) is None
+    write = log.begin_write()
     assert write is not None
     assert write.end_offset == 1, "a write ends where its segment does"
-    assert log.take_flush(0) is None
+    assert log.begin_due_flush(0) is None
     execute(disk, write)
     log.on_written(write)
-    assert log.take_flush(0) is not None
-    assert log.take_flush(0) is None, "one flush at a time"
+    assert log.begin_due_flush(0) is not None
+    assert log.begin_due_flush(0) is None, "one flush at a time"
 
 
 def test_flush_messages_1_flushes_earlier_segments_before_a_later_one_counts() -> None:
@@ -116,7 +116,7 @@ def test_flush_messages_1_flushes_earlier_segments_before_a_later_one_counts() -
     append(log, batch())
     settle(disk, log)
     append(log, batch())
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     assert write.flush is not None
     paths = [path for path in write.flush.files if path.endswith(".log")]

@@ -111,7 +111,7 @@ def test_the_recovery_point_is_back_before_anything_is_cut_and_flushes_do_not_mo
     assert log.recovery_point == 20
     assert log.begin_truncation(10)
     assert log.recovery_point == 10
-    assert log.take_flush(10_000) is None
+    assert log.begin_due_flush(10_000) is None
     assert not log.is_idle
     log.truncation.give_up()
     assert log.is_idle

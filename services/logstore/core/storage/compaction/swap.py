@@ -32,7 +32,7 @@ SWAP_SUFFIX = ".swap"
 _LOG_LAST = (*INDEX_SUFFIXES, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 
 
-def begin_swap(
+def plan_swap(
     disk: Disk, directory: str, config: TopicConfig, segments: LogSegments, cleaned: CleanedSegment
 ) -> tuple[SwapEffect, Segment] | None:
     """Change the log in memory; the effect does the same on the disk. Returned with the segment that is new; None when

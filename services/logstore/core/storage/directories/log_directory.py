@@ -402,7 +402,7 @@ class LogDirectory:
         all logs where the disk can do that.
         """
         logs = [log for log in self.logs.values() if log.error is None and log.disk_full.is_log_whole]
-        flushes = [(log, flush) for log in logs if (flush := log.take_closing_flush()) is not None]
+        flushes = [(log, flush) for log in logs if (flush := log.begin_closing_flush()) is not None]
         if flushes and self._disk.is_one_volume(self.path, [log.directory for log, _ in flushes]):
             return [ClosingFlush(VolumeFlushEffect(self.path, [flush for _, flush in flushes]), flushes)]
         return [ClosingFlush(flush, [(log, flush)]) for log, flush in flushes]

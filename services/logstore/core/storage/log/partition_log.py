@@ -2,8 +2,8 @@
 
 Three offsets tell the story: `next_offset` is assigned in memory, `log_end_offset` is written (and flushed, where
 flush.messages asks for it) and may be read, `recovery_point` is durable. One write is under way at a time; whatever
-is appended meanwhile goes into the next one. The log never waits: effects go out through `take_write` and
-`take_flush`, outcomes come back through `on_…`.
+is appended meanwhile goes into the next one. The log never waits: effects go out through `begin_write` and
+`begin_due_flush`, outcomes come back through `on_…`.
 
 Files of a new segment are made by direct calls, once per segment: no data is involved. Everything that can take as
 long as a disk likes (bytes, flushes of a closed segment, snapshots of producers) is in effects.
@@ -20,7 +20,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import patch_log_append_time
 from services.logstore.core.storage.batches.batch_validation import check_client_batch
 from services.logstore.core.storage.compaction.orders import CleanedSegment
-from services.logstore.core.storage.compaction.swap import begin_swap
+from services.logstore.core.storage.compaction.swap import plan_swap
 from services.logstore.core.storage.effects import (
     FlushEffect,
     NewFile,
@@ -310,12 +310,12 @@ class PartitionLog(LogView):
         return RetentionOutcome.RETIRED if count else RetentionOutcome.NOTHING
 
     def retire_segments(self, count: int) -> None:
-        """Take the oldest segments out of the log. Reads under way go on; the files go by `take_retirement`."""
+        """Take the oldest segments out of the log. Reads under way go on; the files go by `begin_retirement`."""
         retired = self.state.segments.remove_first(count)
         self.flushes.forget_segments(retired)
         self.retirement.add(retired)
 
-    def take_retirement(self) -> RetireEffect | None:
+    def begin_retirement(self) -> RetireEffect | None:
         """The files of retired segments, unless a flush is under way that may want them, or there are none.
 
         Its outcome goes to `retirement` or `fail`.
@@ -325,7 +325,7 @@ class PartitionLog(LogView):
 
     # --- compaction ---
 
-    def take_swap(self, cleaned: CleanedSegment) -> SwapEffect | None:
+    def begin_swap(self, cleaned: CleanedSegment) -> SwapEffect | None:
         """Have a cleaned segment take its place; None when what it was made of is not there any more, as a whole.
 
         From here on the log is read with it. The effect's outcome goes to `on_swapped` or `fail`. Raises DiskError.
@@ -333,7 +333,7 @@ class PartitionLog(LogView):
         assert self._swap is None
         state = self.state
         if state.error is None and not self.truncation.is_begun:
-            self._swap = begin_swap(self._disk, state.directory, state.config, state.segments, cleaned)
+            self._swap = plan_swap(self._disk, state.directory, state.config, state.segments, cleaned)
         return None if self._swap is None else self._swap[0]
 
     def on_swapped(self, effect: SwapEffect) -> None:
@@ -347,7 +347,7 @@ class PartitionLog(LogView):
 
     # --- writes ---
 
-    def take_write(self) -> WriteEffect | None:
+    def begin_write(self) -> WriteEffect | None:
         """The next write, unless one is under way or nothing waits. Its outcome goes to `on_written`,
         `on_write_without_room` or `fail`.
         """
@@ -386,7 +386,7 @@ class PartitionLog(LogView):
 
     def on_write_without_room(self, effect: WriteEffect, error: DiskError) -> list[object]:
         """Forget what is not written; the tokens of its appends, for a KAFKA_STORAGE_ERROR each. What has to be done on
-        the disk for that comes by `take_back_unwritten`.
+        the disk for that comes by `begin_taking_back`.
         """
         self.disk_full.refuse_appends(error)
         if effect.flush is not None:
@@ -406,7 +406,7 @@ class PartitionLog(LogView):
         self.flushes.take_back(self.state.log_end_offset)
         return tokens
 
-    def take_back_unwritten(self) -> TakeBackEffect | None:
+    def begin_taking_back(self) -> TakeBackEffect | None:
         """What has to be done on the disk after `on_write_without_room`, once nothing else is under way there. Its
         outcome goes to `disk_full` or `fail`.
         """
@@ -435,7 +435,7 @@ class PartitionLog(LogView):
 
     # --- flushes ---
 
-    def take_flush(self, now_ms: int) -> FlushEffect | None:
+    def begin_due_flush(self, now_ms: int) -> FlushEffect | None:
         """A flush that is due: of closed segments, of everything when flush.ms has passed, of what a crash left behind.
 
         To be asked for every second or so and after writes. Its outcome goes to `on_flushed`, `on_flush_without_room`
@@ -447,7 +447,7 @@ class PartitionLog(LogView):
         upto_offset = self.flushes.due_upto(now_ms)
         return None if upto_offset < 0 else self.flushes.begin_due(upto_offset, now_ms)
 
-    def take_closing_flush(self) -> FlushEffect | None:
+    def begin_closing_flush(self) -> FlushEffect | None:
         """The last flush of a clean shutdown, once the log is idle; None when everything is durable.
 
         No append may follow.
@@ -460,7 +460,7 @@ class PartitionLog(LogView):
         self._add_snapshot()
         return self.flushes.begin(self.log_end_offset)
 
-    def take_held_flush(self) -> FlushEffect | None:
+    def begin_held_flush(self) -> FlushEffect | None:
         """Everything that is written, flushed for a move; None when it is durable already. The log is held and idle."""
         return None if self.is_durable_as_written else self.flushes.begin(self.log_end_offset)
 

@@ -20,7 +20,7 @@ class RetentionOutcome(IntEnum):
 
     NOTHING = 0
     RETIRED = 1
-    """Segments are out of the log; their files go by `PartitionLog.take_retirement`."""
+    """Segments are out of the log; their files go by `PartitionLog.begin_retirement`."""
     ROLLED = 2
     """The active segment's time is over too: it goes at the next look, once it is flushed."""
 
