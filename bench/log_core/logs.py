@@ -14,10 +14,10 @@ from typing import Final, Self
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Buffer, DiskFile
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.storage.recovery import OpenedLog, open_log
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
 from services.logstore.shell.posix_disk import PosixDisk
 
 GIGABYTE: Final = 1_000_000_000
@@ -76,14 +76,14 @@ def append(disk: PosixDisk, log: PartitionLog, records: memoryview) -> None:
     """One batch, written. Flushes of closed segments wait: they are the disk's speed."""
     outcome = log.append(records, 0, WALL_MS, None)
     assert isinstance(outcome, AppendOutcome), outcome
-    effect = log.take_write()
+    effect = log.begin_write()
     assert effect is not None
     execute(disk, effect)
     log.on_written(effect)
 
 
 def flush(disk: PosixDisk, log: PartitionLog) -> None:
-    while (effect := log.take_flush(0)) is not None:
+    while (effect := log.begin_due_flush(0)) is not None:
         execute(disk, effect)
         log.on_flushed(effect)
 

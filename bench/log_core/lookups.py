@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from services.logstore.core.storage.offset_index import OffsetIndex
-from services.logstore.core.storage.time_index import TimeIndex
+from services.logstore.core.storage.segment.offset_index import OffsetIndex
+from services.logstore.core.storage.segment.time_index import TimeIndex
 from services.logstore.shell.posix_disk import PosixDisk
 
 _LOOKUPS: Final = 20_000

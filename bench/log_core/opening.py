@@ -22,8 +22,8 @@ from bench.log_core.logs import (
     open_bench_log,
     open_directory,
 )
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from services.logstore.shell.posix_disk import PosixDisk
 
 _READ_BYTES: Final = 1 << 20
@@ -125,13 +125,12 @@ def measure_clean_start(path: Path, partitions: int, rounds: int) -> list[CleanS
 
 
 def _shut_down(disk: PosixDisk, directory: object) -> None:
-    from services.logstore.core.storage.effects import VolumeFlushEffect
-    from services.logstore.core.storage.log_directory import LogDirectory
+    from services.logstore.core.storage.directories.log_directory import LogDirectory
 
     assert isinstance(directory, LogDirectory)
-    for effect in directory.closing_flushes():
-        execute(disk, effect)
-        for each in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
-            each.log.on_flushed(each)
+    for closing in directory.closing_flushes():
+        execute(disk, closing.effect)
+        for log, effect in closing.flushes:
+            log.on_flushed(effect)
     ends = {key: log.log_end_offset for key, log in directory.logs.items()}
     assert directory.shut_down(ends, broker_epoch=1)

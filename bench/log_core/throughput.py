@@ -16,9 +16,9 @@ from bench.log_core.logs import (
     batches,
     open_bench_log,
 )
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from services.logstore.shell.posix_disk import PosixDisk
 
 

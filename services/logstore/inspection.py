@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from barnabas.cluster.inspection import InspectionRefused, NodeInspection
 from barnabas.ports.disk import DiskError
 from services.logstore.core.storage.checkpoints import uuid_to_text
-from services.logstore.core.storage.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.directory_inspection import InspectedDirectory, inspect_directory
+from services.logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from services.logstore.core.storage.directories.directory_inspection import InspectedDirectory, inspect_directory
 from services.logstore.shell.known_directories import read_known_directories
 from services.logstore.shell.log_dirs import LOCK_FILE
 from services.logstore.shell.posix_disk import PosixDisk

@@ -40,10 +40,12 @@ from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
-from services.logstore.core.outbox import Outgoing
-from services.logstore.core.partition import Partition
+from services.logstore.core.replica.partition import Partition
 from services.logstore.core.storage.compaction.cleaner import Cleaner
 from services.logstore.core.storage.compaction.orders import CleanOrder, PassReport
+from services.logstore.core.storage.directories.log_copy import finish_moves
+from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     DeleteFilesEffect,
@@ -55,10 +57,8 @@ from services.logstore.core.storage.effects import (
     SwapEffect,
     VolumeFlushEffect,
     WriteEffect,
-    execute,
 )
-from services.logstore.core.storage.log_copy import finish_moves
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel, MachineStopped
 
 NODE_ID = 1
@@ -425,9 +425,9 @@ def described(effect: StorageEffect) -> str:
     match effect:
         case WriteEffect():
             flush = " and flushes" if effect.flush is not None else ""
-            return f"writes {effect.log.directory} up to {effect.end_offset}{flush}"
+            return f"writes {effect.directory} up to {effect.end_offset}{flush}"
         case FlushEffect():
-            return f"flushes {effect.log.directory} up to {effect.upto_offset}"
+            return f"flushes {effect.directory} up to {effect.upto_offset}"
         case VolumeFlushEffect():
             return f"flushes the volume of {effect.log_directory} for {len(effect.flushes)} logs"
         case ReadEffect():
@@ -437,7 +437,7 @@ def described(effect: StorageEffect) -> str:
         case DeleteDirectoryEffect():
             return f"removes {effect.path}"
         case SwapEffect():
-            return f"swaps {effect.log.directory} {[phase[-1].source for phase in effect.phases]}"
+            return f"swaps {effect.directory} {[phase[-1].source for phase in effect.phases]}"
         case RetireEffect():
             return f"retires {len(effect.segments)} segments of {effect.directory}"
         case DeleteFilesEffect():

@@ -21,7 +21,6 @@ from barnabas.cluster.messages import (
 )
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.storage.effects import StorageEffect, WriteEffect
-from services.logstore.core.storage.log import PartitionLog
 from tests.crash.appends import Appends
 from tests.crash.clients import Producer, Sent
 from tests.crash.life import CLUSTER_ID, CONTROLLER_EPOCH, NODE_ID, WALL_MS, Life
@@ -86,7 +85,6 @@ class World:
         """Of each topic, as last altered."""
         self.chance = Random(0)
         """Of the present life."""
-        self._truth_of_log: dict[PartitionLog, TruePartition] = {}
         self._topics_made = 0
         self._uniques = 0
         self._lives = 0
@@ -133,14 +131,12 @@ class World:
             truth.was_ever_compacted = True
             truth.may_lose_tombstones |= self.setting(truth, "delete.retention.ms") == "0"
 
-    def truth_of(self, log: PartitionLog) -> TruePartition | None:
-        truth = self._truth_of_log.get(log)
-        if truth is None and self.life is not None:
-            for partition in self.life.partitions:
-                if partition.log is log:
-                    truth = self.truth(partition.topic_id, partition.partition)
-                    self._truth_of_log[log] = truth
-        return truth
+    def truth_of(self, directory: str) -> TruePartition | None:
+        """Of the partition whose log is in `directory`; None once it is gone."""
+        for partition in self.life.partitions if self.life is not None else ():
+            if partition.log.directory == directory:
+                return self.truth(partition.topic_id, partition.partition)
+        return None
 
     def truth(self, topic_id: bytes, number: int) -> TruePartition:
         return next(each for each in self.truths if each.topic_id == topic_id and each.partition == number)
@@ -150,7 +146,6 @@ class World:
     def begin_life(self, chance: int) -> None:
         """A process starts. Raises DiskError where it would refuse to, and MachineStopped."""
         self._lives += 1
-        self._truth_of_log.clear()
         began_ms = self.now_ms
         self.end_life()
         self.appends = Appends(self.hits, lambda truth: self.setting(truth, "flush.messages") == "1")
@@ -280,7 +275,7 @@ class World:
 
     def _on_written(self, effect: StorageEffect) -> None:
         if isinstance(effect, WriteEffect):
-            truth = self.truth_of(effect.log)
+            truth = self.truth_of(effect.directory)
             if truth is not None:
                 truth.written_offset = max(truth.written_offset, effect.end_offset)
 
@@ -290,7 +285,7 @@ class World:
             return
         for partition in self.life.partitions:
             log = partition.log
-            truth = self.truth_of(log)
+            truth = self.truth_of(log.directory)
             assert truth is not None
             if log.log_start_offset > truth.log_start_asked:
                 check_retention(self, truth, log.log_start_offset)

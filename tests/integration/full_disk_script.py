@@ -11,9 +11,10 @@ from pathlib import Path
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect, execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.recovery import OpenedLog, open_log
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import FlushEffect, WriteEffect
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
 from services.logstore.shell.posix_disk import PosixDisk
 
 CONFIG = TopicConfig(segment_bytes=2 * 1024 * 1024)
@@ -30,14 +31,14 @@ def fill(disk: PosixDisk, log: PartitionLog, records: bytes, batches_max: int) -
         outcome = log.append(memoryview(records), 0, 0, None)
         assert isinstance(outcome, AppendOutcome), outcome
         effect: WriteEffect | FlushEffect | None
-        while (effect := log.take_write() or log.take_flush(0)) is not None:
+        while (effect := log.begin_write() or log.begin_due_flush(0)) is not None:
             try:
                 execute(disk, effect)
             except DiskError as error:
                 if isinstance(effect, WriteEffect):
-                    log.room.write_failed(effect, error)
+                    log.on_write_without_room(effect, error)
                 else:
-                    log.room.flush_failed(effect, error)
+                    log.on_flush_without_room(effect, error)
                 return error
             if isinstance(effect, WriteEffect):
                 log.on_written(effect)
@@ -58,11 +59,10 @@ def main(volume: Path) -> None:
     assert error.is_lack_of_room, error
     taken = log.log_end_offset
     ballast.unlink()
-    effect = log.room.take()
+    effect = log.begin_taking_back()
     if effect is not None:
-        execute(disk, effect)
-        log.room.done(effect)
-    assert log.room.accept()
+        log.disk_full.done(effect, execute(disk, effect))
+    assert log.disk_full.accept_appends()
     assert fill(disk, log, records, 40) is None
     again = opened(PosixDisk(), directory)
     assert again.log.log_end_offset == log.log_end_offset == taken + 40

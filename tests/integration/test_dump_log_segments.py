@@ -10,8 +10,8 @@ import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from services.logstore.shell.posix_disk import PosixDisk
 from tests.integration.kafka_tools import KafkaTools
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, flush_all, settle

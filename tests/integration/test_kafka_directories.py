@@ -24,12 +24,12 @@ from confluent_kafka.cimpl import NewTopic
 from barnabas.cluster.topic_config import TopicConfig
 from services.logstore.core.storage import checkpoints
 from services.logstore.core.storage.checkpoints import DirectoryIdentity
-from services.logstore.core.storage.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.leader_epochs import LeaderEpochs
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.storage.producer_state import parse_snapshot
-from services.logstore.core.storage.scan import scan_batches
+from services.logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from services.logstore.core.storage.log.state.producer_state import parse_snapshot
+from services.logstore.core.storage.segment.scan import scan_batches
 from services.logstore.shell.posix_disk import PosixDisk
 from tests.integration.etcd_process import needs_etcd
 from tests.integration.kafka_broker import KafkaBroker, OldPartition, run_java, skip_without_kafka

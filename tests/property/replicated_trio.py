@@ -317,7 +317,7 @@ class Trio:
             return
         log = partition.log
         is_ordered = log.log_start_offset <= partition.high_watermark <= log.log_end_offset
-        if not is_ordered and not log.truncation.is_begun:
+        if not is_ordered and not log.is_truncating:
             raise ViolationError(
                 f"I7: {node.node_id} {log.log_start_offset} {partition.high_watermark} {log.log_end_offset}"
             )
@@ -430,7 +430,7 @@ class Trio:
                     f"{node.node_id}: epoch {partition.leader_epoch} leading {partition.leading} end "
                     f"{log.log_end_offset} hw {partition.high_watermark} epochs {log.leader_epochs.entries()} "
                     f"isr {partition.isr.committed} {partition.isr.pending} online {partition.online} "
-                    f"room {log.room.error}"
+                    f"room {log.no_room}"
                 )
         return "\n".join(lines)
 

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from barnabas.wire.record_batch import Compression, Record, build_batch
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.recovery import open_log
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.recovery.log_recovery import open_log
 from tests.sim.disk_model import DiskModel, MachineStopped
 from tests.unit.logstore.compaction.support import (
     LogWriter,
@@ -94,7 +94,7 @@ class Crashing:
         disk.interrupt_after = None
         log = opened(disk, random.choice((0, self.log_end_offset // 2, self.log_end_offset)))
         self.check(disk, log)
-        log.first_dirty_offset = 0
+        log.state.first_dirty_offset = 0
         clean(disk, log, WALL_MS + 3_000)
         self.check(disk, log)
         keys = [record.key for record in records_of(disk, log) if record.offset < log.segments.active.base_offset]

@@ -15,9 +15,9 @@ from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from services.logstore.core.coordinator.groups import calls, coordinator
 from services.logstore.core.coordinator.groups.calls import GroupCalls
+from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from services.logstore.core.coordinator.groups.group import Group, Steps
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
-from services.logstore.core.coordinator.groups.journal import Deferred, Journal
 from services.logstore.core.coordinator.groups.loading import Loader
 from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.offsets import check_commit
@@ -29,27 +29,27 @@ Patch = pytest.MonkeyPatch
 
 
 def answers_before_it_is_committed(patch: Patch) -> None:
-    def answer(self: Journal, stream_id: int, answer: GroupAnswer) -> None:
+    def answer(self: CoordinatorLogWriter, stream_id: int, answer: GroupAnswer) -> None:
         self._answers.append((stream_id, answer))
 
-    patch.setattr(Journal, "answer", answer)
+    patch.setattr(CoordinatorLogWriter, "answer", answer)
 
 
 def assigns_before_it_is_committed(patch: Patch) -> None:
-    def defer(self: Journal, deferred: Deferred) -> None:
+    def defer(self: CoordinatorLogWriter, deferred: Deferred) -> None:
         deferred.committed()
 
-    patch.setattr(Journal, "defer", defer)
+    patch.setattr(CoordinatorLogWriter, "defer", defer)
 
 
 def tells_what_a_new_leader_has_found_uncommitted(patch: Patch) -> None:
-    original = Journal.__init__
+    original = CoordinatorLogWriter.__init__
 
-    def init(self: Journal, *arguments: Any) -> None:
+    def init(self: CoordinatorLogWriter, *arguments: Any) -> None:
         original(self, *arguments)
         self._required_offset = 0
 
-    patch.setattr(Journal, "__init__", init)
+    patch.setattr(CoordinatorLogWriter, "__init__", init)
 
 
 def takes_every_word_of_the_leader(patch: Patch) -> None:
@@ -82,11 +82,11 @@ def takes_no_step_when_all_have_joined(patch: Patch) -> None:
 
 
 def tells_nobody_that_the_log_is_lost(patch: Patch) -> None:
-    def lose(self: Journal) -> None:
+    def lose(self: CoordinatorLogWriter) -> None:
         self._records = []
         self._waiting.clear()
 
-    patch.setattr(Journal, "lose", lose)
+    patch.setattr(CoordinatorLogWriter, "lose", lose)
 
 
 def lets_loaded_members_live_for_ever(patch: Patch) -> None:

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import BatchHeader, iterate_headers, parse_header
-from services.logstore.core.storage.effects import FlushEffect, RetireEffect, WriteEffect, execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.storage.producer_state import ProducerState
-from services.logstore.core.storage.recovery import open_log
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import FlushEffect, RetireEffect, WriteEffect
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.log.state.producer_state import ProducerState
+from services.logstore.core.storage.recovery.log_recovery import open_log
 from tests.sim.disk_model import DiskModel
 from tests.tiers import Cost, examples
 from tests.unit.logstore.storage.support import WALL_MS, batch, flush_all, read
@@ -122,7 +123,7 @@ class Run:
 
     def start_effect(self) -> None:
         effect: WriteEffect | FlushEffect | RetireEffect | None
-        takes = (self.log.take_write, lambda: self.log.take_flush(self.now_ms), self.log.take_retirement)
+        takes = (self.log.begin_write, lambda: self.log.begin_due_flush(self.now_ms), self.log.begin_retirement)
         effect = self.random.choices(takes, (7, 2, 1))[0]()
         if effect is not None:
             self.under_way.append(effect)
@@ -246,7 +247,7 @@ def end_of(batches: bytes) -> int:
 
 
 def entries_of(index: object) -> list[tuple[int, int]]:
-    from services.logstore.core.storage.time_index import TimeIndex
+    from services.logstore.core.storage.segment.time_index import TimeIndex
 
     assert isinstance(index, TimeIndex)
     return [index.entry(position) for position in range(len(index))]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barnabas.ports.disk import DiskError
-from services.logstore.core.storage.effects import FlushEffect, RetireEffect, TakeBackEffect, WriteEffect, execute
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import FlushEffect, RetireEffect, TakeBackEffect, WriteEffect
 from tests.property.test_storage_crash import Run, check_byte_count, header_of, headers_of
 from tests.tiers import Cost, examples
 
@@ -31,9 +32,9 @@ class FullDiskRun(Run):
 
     def make_room(self) -> None:
         self.disk.capacity_bytes = None
-        room = self.log.room
-        while room.error is not None and not room.accept():
-            effect = room.take()
+        log = self.log
+        while log.no_room is not None and not log.disk_full.accept_appends():
+            effect = log.begin_taking_back()
             if effect is not None:
                 self.take_back(effect)
             else:
@@ -41,13 +42,12 @@ class FullDiskRun(Run):
                 self.try_to_finish()
 
     def take_back(self, effect: TakeBackEffect) -> None:
-        execute(self.disk, effect)
-        self.log.room.done(effect)
+        self.log.disk_full.done(effect, execute(self.disk, effect))
         known = {entry.producer_id: entry.last_sequence + 1 for entry in self.log.producers.entries()}
         assert {key: known[key] for key in self.sequences} == self.sequences
 
     def try_to_append(self) -> None:
-        if self.log.room.error is None:
+        if self.log.no_room is None:
             self.append()
 
     def try_to_finish(self) -> None:
@@ -62,9 +62,9 @@ class FullDiskRun(Run):
     def lack_of_room(self, effect: WriteEffect | FlushEffect | RetireEffect, error: DiskError) -> None:
         match effect:
             case WriteEffect():
-                self.log.room.write_failed(effect, error)
+                self.log.on_write_without_room(effect, error)
             case FlushEffect():
-                self.log.room.flush_failed(effect, error)
+                self.log.on_flush_without_room(effect, error)
             case RetireEffect():
                 self.log.retirement.undo(effect)
         end_offset = self.log.next_offset

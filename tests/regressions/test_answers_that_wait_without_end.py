@@ -11,14 +11,14 @@ from __future__ import annotations
 import pytest
 
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.coordinator.groups import journal
+from services.logstore.core.coordinator.groups import coordinator_log_writer
 from tests.unit.logstore.coordinator.support import World
 
 
 def test_who_comes_when_much_waits_is_sent_away_and_what_waits_is_told_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(journal, "WAITING_BYTES_MAX", 3_000)
+    monkeypatch.setattr(coordinator_log_writer, "WAITING_BYTES_MAX", 3_000)
     world = World()
     world.log.commits_at_once = False
     requests = [world.commit_offset(offset) for offset in range(100)]

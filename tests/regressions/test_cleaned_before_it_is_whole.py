@@ -7,8 +7,8 @@ first, the flush did not find its files, and took the directory offline.
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.compaction.cleanable import cleanable
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.maintenance.cleanable import cleanable
+from services.logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, close, new_log, reopen, settle
 
@@ -26,9 +26,9 @@ def test_it_is_cleaned_after_its_flush() -> None:
     log = reopen(disk, CONFIG, recovery_point=2).log
     assert log.recovery_point == 2
     assert cleanable(log, log.log_end_offset, WALL_MS).end_offset == 1
-    flush = log.take_flush(0)
+    flush = log.begin_due_flush(0)
     assert flush is not None
-    assert flush.closed_segments[0].base_offset == 1
+    assert "/data/orders-0/00000000000000000001.log" in flush.files
     assert cleanable(log, log.log_end_offset, WALL_MS).end_offset == 1
     execute(disk, flush)
     log.on_flushed(flush)

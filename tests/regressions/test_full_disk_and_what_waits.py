@@ -8,7 +8,7 @@ could not be written, and every other command behind it.
 from __future__ import annotations
 
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import OpenBatchEffect, WriteEffect
+from services.logstore.core.storage.effects import ValidateBatchEffect, WriteEffect
 from tests.unit.logstore.service.support import EXCHANGE, TOPIC_ID, Host, append_results, batch, topic
 
 
@@ -23,7 +23,7 @@ def test_what_is_being_opened_fails_with_the_write_before_it() -> None:
     host.holds_effects = True
     host.send(*[host.append_request(batch(value_bytes=2000)) for _ in range(2)])
     host.turn()
-    (opening,) = [effect for effect in host.held if isinstance(effect, OpenBatchEffect)]
+    (opening,) = [effect for effect in host.held if isinstance(effect, ValidateBatchEffect)]
     host.run_effect(opening)
     host.turn()
     (write,) = [effect for effect in host.held if isinstance(effect, WriteEffect)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from services.logstore.core.storage.effects import FlushEffect
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.unit.logstore.service.support import EXCHANGE, Host, topic
 
 PARTITIONS = 50
@@ -26,14 +26,14 @@ def new_host() -> Host:
 def test_idle_logs_are_looked_at_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     host = new_host()
     looked_at = 0
-    take_flush = PartitionLog.take_flush
+    begin_due_flush = PartitionLog.begin_due_flush
 
     def counted(log: PartitionLog, now_ms: int) -> FlushEffect | None:
         nonlocal looked_at
         looked_at += 1
-        return take_flush(log, now_ms)
+        return begin_due_flush(log, now_ms)
 
-    monkeypatch.setattr(PartitionLog, "take_flush", counted)
+    monkeypatch.setattr(PartitionLog, "begin_due_flush", counted)
     for now_ms in range(0, 20_000, 100):
         host.core.tick(now_ms)
     assert looked_at <= 5 * PARTITIONS, "of 200 ticks"
@@ -49,5 +49,5 @@ def test_a_log_at_rest_learns_of_another_flush_ms() -> None:
     for now_ms in range(1000, 13_000, 100):
         host.core.tick(now_ms)
         effects = host.core.take_effects()
-        flushed |= {effect.log.topic_partition for effect in effects if isinstance(effect, FlushEffect)}
+        flushed |= {effect.directory for effect in effects if isinstance(effect, FlushEffect)}
     assert len(flushed) == PARTITIONS

@@ -18,11 +18,11 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.directories import Directories
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import flush_all
 
@@ -63,7 +63,7 @@ def a_trusted_log_of_two_batches(disk: DiskModel) -> LogDirectory:
     for value in (b"one", b"two"):
         batch = memoryview(bytearray(build_batch([Record(None, value, 1)])))
         assert isinstance(log.append(batch, 0, 1, None), AppendOutcome)
-        write = log.take_write()
+        write = log.begin_write()
         assert write is not None
         execute(disk, write)
         log.on_written(write)

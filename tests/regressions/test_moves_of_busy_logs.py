@@ -28,7 +28,7 @@ def test_no_step_is_taken_while_a_cleaned_segment_is_put_in_place() -> None:
     (begin,) = copies(host)
     (partition,) = host.core.partitions
     log = partition.log
-    log._swap = SwapEffect(log, log.directory, log.segments.first, [])
+    log._swap = (SwapEffect(log.directory, []), log.segments.first)
     host.run_effect(begin)
     assert not copies(host)
     log._swap = None

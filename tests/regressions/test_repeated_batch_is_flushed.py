@@ -10,8 +10,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import append, batch, new_log, reopen, settle
 
@@ -30,7 +30,7 @@ def log(disk: DiskModel) -> PartitionLog:
     """As found by a process after one that was killed between its write and its flush."""
     killed = new_log(disk, CONFIG)
     append(killed, FIRST)
-    write = killed.take_write()
+    write = killed.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)

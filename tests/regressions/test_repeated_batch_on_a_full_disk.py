@@ -9,7 +9,7 @@ from __future__ import annotations
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.service.support import EXCHANGE, Host, append_results, topic
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, new_log, reopen, settle
@@ -22,21 +22,21 @@ def test_what_is_in_the_log_stays() -> None:
     disk = DiskModel()
     killed = new_log(disk, CONFIG)
     append(killed, FIRST)
-    write = killed.take_write()
+    write = killed.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)
     log = reopen(disk, CONFIG).log
 
     append(log, FIRST, token="repeated")
-    empty = log.take_write()
+    empty = log.begin_write()
     assert empty is not None
     assert empty.byte_count == 0
     append(log, batch(), token="new")
     no_room = DiskError(DiskErrorKind.NO_SPACE, "write", log.directory)
-    assert log.room.write_failed(empty, no_room) == ["repeated"]
-    assert log.room.is_log_whole
-    assert log.room.accept()
+    assert log.on_write_without_room(empty, no_room) == ["repeated"]
+    assert log.disk_full.is_log_whole
+    assert log.disk_full.accept_appends()
     assert settle(disk, log) == ["new"]
     assert (log.log_end_offset, log.recovery_point) == (2, 2)
     assert log.append(memoryview(FIRST), 0, WALL_MS, None).is_written  # type: ignore[union-attr]

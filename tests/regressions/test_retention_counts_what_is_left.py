@@ -15,7 +15,7 @@ def test_segments_that_go_for_another_reason_are_no_excess() -> None:
     disk = DiskModel()
     log = filled(disk, 10)
     kept_bytes = sum(segment.byte_count for segment in log.segments.overlapping(4, 10))
-    log.config = replace(log.config, retention_ms=-1, retention_bytes=kept_bytes)
+    log.state.config = replace(log.config, retention_ms=-1, retention_bytes=kept_bytes)
     assert log.delete_records(4, 10) == 4
     log.apply_retention(10, WALL_MS)
     assert base_offsets(log)[0] == 4

@@ -16,7 +16,7 @@ def test_the_files_of_the_new_log_stay() -> None:
     (partition,) = host.core.partitions
     log = partition.log
     log.retire_segments(2)
-    host.core._retention.go_on_later(log)
+    host.core._retention._retiring[log] = None
     host.stop_replica()
     host.lead(topic(leader_epoch=1, topic_id=TOPIC_ID[::-1]))
     (made_again,) = host.core.partitions

@@ -18,10 +18,10 @@ import pytest
 from barnabas.cluster.messages import PartitionMetadata
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.record_batch import Record, build_batch
-from services.logstore.core.partition import LeadershipChange, Partition
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.replica.partition import LeadershipChange, Partition
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import flush_all
 
@@ -59,7 +59,7 @@ def written(disk: DiskModel, epochs: list[int], config: TopicConfig = FOUR_A_SEG
     assert isinstance(log, PartitionLog)
     for epoch in epochs:
         assert isinstance(log.append(memoryview(bytearray(BATCH)), epoch, 1, None), AppendOutcome)
-        write = log.take_write()
+        write = log.begin_write()
         assert write is not None
         execute(disk, write)
         log.on_written(write)
@@ -163,7 +163,7 @@ def test_an_epoch_that_the_checkpoint_has_not_heard_of_is_none_the_worse() -> No
     assert disk.read_file(CHECKPOINT) == b"0\n1\n0 0\n"
     log = log_of(directory)
     assert isinstance(log.append(memoryview(bytearray(BATCH)), 7, 1, None), AppendOutcome)
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     execute(disk, write)
     directory = started(disk)

@@ -7,7 +7,7 @@ the snapshot was believed: it told of a batch that was never acknowledged, and n
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import append, batch, new_log, reopen, settle
 from tests.unit.logstore.storage.test_full_disk import no_room, run_full, take_back
@@ -29,13 +29,13 @@ def test_it_goes_with_them() -> None:
     disk.faults.append(no_room("write_at", ".timeindex"))
     run_full(disk, log)
     take_back(disk, log)
-    assert log.room.accept()
+    assert log.disk_full.accept_appends()
     assert log.log_end_offset == 1
 
     append(log, produced(2, 0, 2))
     settle(disk, log)
     append(log, produced(3, 0))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)

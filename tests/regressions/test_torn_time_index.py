@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, append, batch, lookup, new_log, reopen, settle
 
@@ -23,7 +23,7 @@ def flushed_then_closed(disk: DiskModel) -> PartitionLog:
     append(log, batch(timestamp_ms=WALL_MS + 7))
     settle(disk, log)
     append(log, batch(value_bytes=200, timestamp_ms=WALL_MS))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     write.flush = None
     execute(disk, write)

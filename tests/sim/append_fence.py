@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from barnabas.channel.messages import Append, AppendResult
 from services.logstore.core.logstore import LogstoreCore
-from services.logstore.core.partition import Partition
+from services.logstore.core.replica.partition import Partition
 from tests.sim.history import name
 from tests.sim.scheduler import InvariantViolation
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from barnabas.channel.messages import GroupState, Outcome, ParkProduce, ParkRequest, PartitionState
 from barnabas.cluster.messages import NO_EPOCH
-from services.logstore.core.partition import Partition
-from services.logstore.core.replication.in_sync_replicas import PendingIsr
+from services.logstore.core.replica.in_sync_replicas import PendingIsr
+from services.logstore.core.replica.partition import Partition
 from services.purgatory.core.purgatory import Outputs
 from services.purgatory.core.waiting import DelayedFetch, ProduceWait
 from tests.sim.history import Partition as PartitionKey
@@ -83,7 +83,7 @@ class Invariants:
             return
         key, log = partition.key, partition.log
         offsets = (log.log_start_offset, partition.last_stable_offset, partition.high_watermark, log.log_end_offset)
-        if list(offsets) != sorted(offsets) and not log.truncation.is_begun:
+        if list(offsets) != sorted(offsets) and not log.is_truncating:
             raise InvariantViolation(f"I7: {name(key)} at {node.name}: start, LSO, HW, LEO are {offsets}")
         replica = self.promises.replica(node, partition)
         written = replica.end
@@ -97,7 +97,8 @@ class Invariants:
             raise InvariantViolation(f"I6: {name(key)} at {node.name} went from {before} back to {state}")
         if state[:2] != before[:2] or before is state:
             self._check_that_it_was_decided(node, partition)
-        for pending in partition.pending:
+        assert node.core is not None
+        for pending in node.core._appends.pending_of(partition):
             if not pending.answered and (
                 not partition.leading or pending.result.leader_epoch < partition.led_since_epoch
             ):

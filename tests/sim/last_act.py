@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from barnabas.cluster.keys import Keys, PartitionRecord, decode_record
 from barnabas.cluster.operation_records import DrainRecord
 from barnabas.ports.etcd import Get
-from services.logstore.core.partition import Partition
+from services.logstore.core.replica.partition import Partition
 from tests.sim.clients.consumer import Consumer, Taste
 from tests.sim.clients.producer import Behaviour, Producer
 from tests.sim.groups.last_act import LastActOfGroups
@@ -136,7 +136,8 @@ class LastAct:
             is_later = self._is_shortened(key) and replica.log.log_start_offset > leader.log.log_start_offset
             if replica.log.log_start_offset != leader.log.log_start_offset and not is_later:
                 return f"{node_id} begins at {replica.log.log_start_offset}, not {leader.log.log_start_offset}"
-        if leader.isr.pending is not None or leader.pending:
+        core = self._cluster.logstores[record.leader - 1].core
+        if leader.isr.pending is not None or core is None or core._appends.pending_of(leader):
             return "its leader waits for something"
         return ""
 

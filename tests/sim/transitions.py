@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from services.logstore.core.partition import Partition, PartitionKey
+from services.logstore.core.replica.partition import Partition, PartitionKey
 
 if TYPE_CHECKING:
     from tests.sim.nodes.logstore import LogstoreNode
@@ -42,7 +42,7 @@ class Transitions:
         """Look at a logstore after its turn."""
         assert node.core is not None
         for partition in node.core._replicas.by_key.values():
-            state = _state_of(partition)
+            state = _state_of(partition, waits=bool(node.core._appends.pending_of(partition)))
             states = self._states.get(partition.key)
             if states is None:
                 states = self._states[partition.key] = {}
@@ -82,16 +82,18 @@ class Transitions:
                     node.scheduler.note(f"{node.name} has {_isr(partition)} of {_name(partition)} in epoch {epoch}")
 
 
-def _state_of(partition: Partition) -> int:
-    """A replica's part in its partition, as one number: who leads, what it is itself, and who is in sync."""
+def _state_of(partition: Partition, *, waits: bool) -> int:
+    """A replica's part in its partition, as one number: who leads, what it is itself, and who is in sync. `waits`: so
+    do appends.
+    """
     role = partition.leading | partition.online << 1 | partition.is_stopped << 2 | partition.leader_recovering << 3
     leader = partition.leader_id + 1
     if not partition.leading:
         return 1 | role << 1 | leader << 8
     pending = partition.isr.pending
     asked = 0 if pending is None else 1 | _bits(pending.members) << 1
-    waits = bool(partition.pending) | (partition.high_watermark < partition.log.log_end_offset) << 1
-    return 1 | role << 1 | leader << 8 | _bits(partition.isr.committed) << 16 | asked << 32 | waits << 48
+    waiting = waits | (partition.high_watermark < partition.log.log_end_offset) << 1
+    return 1 | role << 1 | leader << 8 | _bits(partition.isr.committed) << 16 | asked << 32 | waiting << 48
 
 
 def _bits(node_ids: Iterable[int]) -> int:

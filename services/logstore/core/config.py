@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from barnabas.cluster.config_description import Setting
 from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.replica_selection import ReplicaSelector
+from services.logstore.core.replica.replica_selection import ReplicaSelector
 from services.logstore.core.replication.replication import ReplicationConfig
 
 

@@ -15,7 +15,7 @@ effects, and sends what the core says. One turn of the host:
         core.on_administration(call_id, request)   # answered in Outgoing.administration, in any order; False: refused
     core.step(now_ms, wall_ms)                     # bounded pieces: control first, then groups and data
     for effect in core.take_effects():             # reads, writes, flushes: carried out now or on an IO worker, ...
-        core.on_io_done(effect, outcome)           # ... reported as bytes or DiskError, now or in any later turn
+        core.on_io_done(effect, outcome)           # ... reported as its result or a DiskError, now or later
     outgoing = core.take_outgoing()                # one message per stream; then the streams to close
     if core.has_work: take another turn at once
 
@@ -57,37 +57,39 @@ from barnabas.ports.compression import Codecs
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.dispatch import Administration
-from services.logstore.core.appends import Appends
-from services.logstore.core.broker_settings import BrokerSettings
-from services.logstore.core.checkpoints import Checkpoints
-from services.logstore.core.cleaning import Cleaning
 from services.logstore.core.config import LogstoreConfig as LogstoreConfig
-from services.logstore.core.control import Control
-from services.logstore.core.conversations import Conversations
+from services.logstore.core.control.control import Control
 from services.logstore.core.coordinator.coordination import Coordination
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
-from services.logstore.core.data_inbox import DataInbox
-from services.logstore.core.directories import Directories
-from services.logstore.core.disk_outcomes import DiskOutcomes
-from services.logstore.core.full_disks import FullDisks
-from services.logstore.core.housekeeping import FLUSH_CHECK_MS, Housekeeping
-from services.logstore.core.measures import Measures
-from services.logstore.core.moves import Moves
-from services.logstore.core.outbox import Outbox, Outgoing
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.producer_expiry import ProducerExpiry
-from services.logstore.core.queries import Queries
-from services.logstore.core.reads import Reads
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.data.data_inbox import DataInbox, StepLimits
+from services.logstore.core.data.queries import Queries
+from services.logstore.core.data.reads import Reads
+from services.logstore.core.effect_completions import EffectCompletions
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
+from services.logstore.core.maintenance.checkpoints import Checkpoints
+from services.logstore.core.maintenance.cleaning import Cleaning
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.full_disks import FullDisks
+from services.logstore.core.maintenance.housekeeping import FLUSH_CHECK_MS, Housekeeping
+from services.logstore.core.maintenance.log_flusher import LogFlusher
+from services.logstore.core.maintenance.producer_expiry import ProducerExpiry
+from services.logstore.core.maintenance.retention import Retention
+from services.logstore.core.observability.measures import Measures
+from services.logstore.core.replica.broker_settings import BrokerSettings
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
-from services.logstore.core.request_times import RequestTimes
-from services.logstore.core.retention import Retention
 from services.logstore.core.stopping import Stopping
 from services.logstore.core.storage.compaction.orders import CleanerReport
-from services.logstore.core.storage.effects import SpaceEffect, StorageEffect
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
-from services.logstore.core.watches import Watches
+from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.effect_execution import EffectResult
+from services.logstore.core.storage.effects import StorageEffect
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.streams.outbox import Outbox, Outgoing
+from services.logstore.core.streams.request_times import RequestTimes
+from services.logstore.core.streams.stream_handshake import StreamHandshake
+from services.logstore.core.streams.watches import Watches
 
 TICK_MS = FLUSH_CHECK_MS
 
@@ -113,16 +115,24 @@ class LogstoreCore:
         self.image = self._replicas.image  # to be read only: the cluster as the controller has told it
         self._settings = BrokerSettings(config.settings, config.topic_defaults, self._replicas)
         self._directories = Directories(directories, self._replicas)
+        self._full_disks = FullDisks(self._replicas, self._directories, self._outbox)
         self._watches = Watches(self._replicas, self._outbox)
         self._checkpoints = Checkpoints(
             self._directories,
+            self._full_disks,
             self._outbox,
             recovery_point_interval_ms=config.recovery_point_checkpoint_interval_ms,
             log_start_interval_ms=config.log_start_checkpoint_interval_ms,
+            replaced=self._checkpoint_replaced,
+        )
+        self._flusher = LogFlusher(
+            self._replicas, self._directories, self._checkpoints, self._full_disks, self._outbox, self
         )
         self._retention = Retention(
             self._replicas,
             self._checkpoints,
+            self._full_disks,
+            self._flusher,
             self._watches,
             self._outbox,
             config.retention_check_interval_ms,
@@ -133,6 +143,7 @@ class LogstoreCore:
             self._settings,
             self._directories,
             self._checkpoints,
+            self._full_disks,
             self._retention,
             self._watches,
             self._outbox,
@@ -150,12 +161,20 @@ class LogstoreCore:
             backoff_ms=config.cleaner_backoff_ms,
         )
         self._housekeeping = Housekeeping(
-            self._replicas, self._directories, self._checkpoints, self._retention, self._outbox
+            self._replicas, self._directories, self._checkpoints, self._retention, self._flusher, self._outbox
         )
-        self._appends = Appends(self._replicas, self._housekeeping, self._outbox, codecs, self._replication.wrote)
+        self._appends = Appends(
+            self._replicas,
+            self._housekeeping,
+            self._outbox,
+            codecs,
+            self._full_disks,
+            self._watches,
+            self._replication.wrote,
+        )
         self._reads = Reads(self._replicas, self._outbox, config.replica_selector)
         self._queries = Queries(self._replicas, self._outbox, codecs.decompress)
-        conversations = Conversations(self._replicas, self._outbox)
+        conversations = StreamHandshake(self._replicas, self._outbox)
         self._coordination = Coordination(
             self._replicas,
             conversations,
@@ -179,7 +198,7 @@ class LogstoreCore:
             self._coordination.topics_deleted,
         )
         self._data_inbox = DataInbox(
-            config,
+            StepLimits(config.step_requests_max, config.step_bytes_max),
             conversations,
             self._credits,
             self._outbox,
@@ -192,42 +211,24 @@ class LogstoreCore:
         self._producer_expiry = ProducerExpiry(
             self._replicas, config.producer_id_expiration_ms, config.producer_id_expiration_check_interval_ms
         )
-        self._moves = Moves(
+        self._moves = AlterReplicaLogDirs(
             self._replicas,
             self._directories,
             self._checkpoints,
-            self._appends,
+            self._has_writes,
+            self._flusher,
             self._outbox,
             self._replication.throttles.log_dirs,
         )
         self._administration = Administration(
             self._replicas, self._directories, self._settings, self._retention, self._moves, self._outbox
         )
-        self._full_disks = FullDisks(
+        self._completions = EffectCompletions(
             self._replicas,
             self._directories,
-            self._checkpoints,
-            self._retention,
-            self._appends,
-            self._replication,
-            self._watches,
-            self._outbox,
-        )
-        self._disk_outcomes = DiskOutcomes(
-            self._replicas,
-            self._directories,
-            self._checkpoints,
-            self._housekeeping,
-            self._retention,
-            self._cleaning,
-            self._appends,
-            self._reads,
-            self._queries,
-            self._watches,
             self._full_disks,
-            self._moves,
             self._replication,
-            self._coordination,
+            self._watches,
             self._outbox,
             self._fail_pending,
         )
@@ -242,6 +243,7 @@ class LogstoreCore:
             self._moves,
             self._administration,
             self._directories,
+            self._flusher,
             self._replicas,
         )
         self._wall_ms = 0
@@ -264,12 +266,12 @@ class LogstoreCore:
         self._wall_ms = wall_ms
         self._replication.begin_turn(now_ms, wall_ms)
         self._control.step(now_ms)
-        self._disk_outcomes.act_on_failures()
+        self._completions.act_on_failures()
         self._administration.step(now_ms)
         self._coordination.step(now_ms, wall_ms)
         self._data_inbox.step(wall_ms)
         self._replication.step()
-        self._disk_outcomes.act_on_failures()
+        self._completions.act_on_failures()
 
     @property
     def partitions(self) -> list[Partition]:
@@ -338,7 +340,7 @@ class LogstoreCore:
     def on_leader_response(self, leader_id: int, response: ReplicateResponse) -> None:
         """A message of a leader on the stream that `Outgoing.replication.links` has asked for; its welcome first."""
         self._replication.on_response(leader_id, response)
-        self._disk_outcomes.act_on_failures()
+        self._completions.act_on_failures()
 
     def on_leader_lost(self, leader_id: int) -> None:
         """That stream is gone. It is made anew without being asked for."""
@@ -373,12 +375,12 @@ class LogstoreCore:
     def on_cleaner_report(self, report: CleanerReport) -> None:
         """What the cleaner says of the order that it has (`Outgoing.cleaner`)."""
         self._cleaning.on_report(report)
-        self._disk_outcomes.act_on_failures()
+        self._completions.act_on_failures()
 
     def on_cleaner_gone(self) -> None:
         """The cleaner has ended, with its order if it had one. The next command is for another one."""
         self._cleaning.on_cleaner_gone()
-        self._disk_outcomes.act_on_failures()
+        self._completions.act_on_failures()
 
     @property
     def uncleanable_partitions(self) -> dict[PartitionKey, str]:
@@ -395,20 +397,18 @@ class LogstoreCore:
         self._moves.tick(now_ms)
         self._cleaning.tick(now_ms, self._wall_ms)
         self._administration.poke()
-        self._disk_outcomes.act_on_failures()
+        self._completions.act_on_failures()
 
     # --- disks -------------------------------------------------------------------------------------------------------
 
-    def on_io_done(self, effect: StorageEffect, outcome: bytes | DiskError) -> None:
-        """An effect has been carried out: the bytes of a read (nothing of the others), or why it failed."""
+    def on_io_done(self, effect: StorageEffect, outcome: EffectResult | DiskError) -> None:
+        """An effect has been carried out, and that is its result; or why it failed."""
         self.stopping.effects_in_flight -= 1
         self._control.on_io_done()
         if isinstance(outcome, DiskError):
-            self._disk_outcomes.on_failed(effect, outcome)
+            self._completions.on_failed(effect, outcome)
         else:
-            self._disk_outcomes.on_done(effect, outcome)
-        if isinstance(effect, SpaceEffect):
-            self._administration.poke()
+            self._completions.on_done(effect, outcome)
 
     def _fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """Answer everything unanswered of a partition at once."""
@@ -424,6 +424,17 @@ class LogstoreCore:
 
     def _has_writes(self, log: PartitionLog) -> None:
         self._appends.has_writes(log)
+
+    def log_flushed(self, log: PartitionLog) -> None:
+        """See `FlushOwner`."""
+        self._retention.go_on(log)
+
+    def flush_ended(self, log: PartitionLog) -> None:
+        """See `FlushOwner`."""
+        self._appends.has_writes(log)
+
+    def _checkpoint_replaced(self) -> None:
+        self._replication.following.go_on_cutting()
 
     def _follower_log_start_told(self) -> None:
         self._administration.poke()

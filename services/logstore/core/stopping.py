@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from services.logstore.core.administration.dispatch import Administration
-from services.logstore.core.cleaning import Cleaning
-from services.logstore.core.control import Control
+from services.logstore.core.control.control import Control
 from services.logstore.core.coordinator.coordination import Coordination
-from services.logstore.core.data_inbox import DataInbox
-from services.logstore.core.directories import Directories
-from services.logstore.core.moves import Moves
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.data.data_inbox import DataInbox
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
+from services.logstore.core.maintenance.cleaning import Cleaning
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.log_flusher import LogFlusher
+from services.logstore.core.replica.replicas import Replicas
 from services.logstore.core.replication.replication import Replication
 from services.logstore.core.storage.effects import StorageEffect
 
@@ -24,9 +25,10 @@ class Stopping:
         coordination: Coordination,
         replication: Replication,
         cleaning: Cleaning,
-        moves: Moves,
+        moves: AlterReplicaLogDirs,
         administration: Administration,
         directories: Directories,
+        flusher: LogFlusher,
         replicas: Replicas,
     ) -> None:
         self._control = control
@@ -37,6 +39,7 @@ class Stopping:
         self._moves = moves
         self._administration = administration
         self._directories = directories
+        self._flusher = flusher
         self._replicas = replicas
         self.is_begun = False
         self.effects_in_flight = 0
@@ -61,9 +64,11 @@ class Stopping:
         """The last effects, while idle: everything that is not durable yet."""
         assert self.is_begun
         assert self.is_idle
-        effects = self._directories.closing_flushes()
-        self.effects_in_flight += len(effects)
-        return effects
+        closing = self._directories.closing_flushes()
+        for each in closing:
+            self._flusher.expect(each)
+        self.effects_in_flight += len(closing)
+        return [each.effect for each in closing]
 
     def shut_down(self) -> list[str]:
         """The last checkpoints and the clean-shutdown markers, by direct calls of the disks.

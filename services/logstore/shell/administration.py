@@ -13,7 +13,7 @@ from barnabas.cluster import administration as contract
 from barnabas.cluster.administration import AdministrationRequest, AdministrationResponse
 from barnabas.runtime.protobuf import from_proto, to_proto
 from protos.logstore.v1 import administration_pb2 as pb
-from services.logstore.core.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outgoing
 from services.logstore.shell.loop import LogstoreLoop
 
 ADMINISTRATION_SERVICE: Final[str] = pb.DESCRIPTOR.services_by_name["Administration"].full_name

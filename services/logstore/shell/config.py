@@ -16,10 +16,10 @@ from barnabas.runtime.metrics_listener import check_metrics_listener
 from barnabas.runtime.traces import check_trace_endpoint
 from services.logstore.core.config import LogstoreConfig
 from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.replica_selection import ReplicaSelector
+from services.logstore.core.replica.replica_selection import ReplicaSelector
+from services.logstore.core.replica.throttles import QuotaWindows
 from services.logstore.core.replication.fetcher import FetchLimits
 from services.logstore.core.replication.replication import ReplicationConfig
-from services.logstore.core.replication.throttles import QuotaWindows
 from services.logstore.shell.topic_defaults import TopicDefaultsConfig
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

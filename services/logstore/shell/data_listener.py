@@ -30,7 +30,7 @@ from barnabas.channel.packing import (
 )
 from barnabas.runtime.streams import ServerStream, StreamHandler, register_stream
 from protos.logstore.v1 import coordination_pb2, data_pb2, replication_pb2, watch_pb2
-from services.logstore.core.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outgoing
 from services.logstore.shell.loop import LogstoreLoop
 
 DATA_SERVICE: Final[str] = data_pb2.DESCRIPTOR.services_by_name["DataChannel"].full_name

@@ -16,7 +16,7 @@ from barnabas.metrics.snapshot import pack
 from barnabas.runtime.idle import IdlePart, loop_waited_ns
 from barnabas.runtime.process_metrics import measures_of_process
 from services.logstore.core.logstore import LogstoreCore
-from services.logstore.core.survey import Survey
+from services.logstore.core.observability.partition_metrics_scan import PartitionMetricsScan
 
 PARTITIONS_PER_SLICE: Final = 200
 """Well under a millisecond; a logstore with 10,000 replicas takes 50 slices."""
@@ -66,7 +66,7 @@ class DataMetrics:
             IdlePart(HANDLER_IDLE, "data-loop", loop_waited_ns, monotonic_ns),
         ]
         self._core: LogstoreCore | None = None
-        self._survey: Survey | None = None
+        self._survey: PartitionMetricsScan | None = None
 
     def add(self, measured: Sequence[Measured]) -> None:
         """Parts of the shell."""

@@ -8,9 +8,11 @@ from typing import Final
 from barnabas.metrics.family import Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.metrics.log_families import FLUSH_TIME, IO_TIME
-from services.logstore.core.storage.effects import FlushEffect, StorageEffect, WriteEffect
+from services.logstore.core.storage.effects import FlushEffect, StorageEffect, ValidateBatchEffect, WriteEffect
 
 _SUFFIX: Final = "Effect"
+_LABELS: Final[dict[type[StorageEffect], str]] = {ValidateBatchEffect: "openbatch"}
+"""Labels that are not the name of the class: dashboards know them."""
 
 
 class IoMeter:
@@ -34,5 +36,6 @@ class IoMeter:
 
     def samples(self) -> Iterator[Sample]:
         for kind, times in list(self._times.items()):
-            yield Sample(IO_TIME, (kind.__name__.removesuffix(_SUFFIX).lower(), self._by), times)
+            label = _LABELS.get(kind) or kind.__name__.removesuffix(_SUFFIX).lower()
+            yield Sample(IO_TIME, (label, self._by), times)
         yield Sample(FLUSH_TIME, (), self._flushes)

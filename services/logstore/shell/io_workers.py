@@ -38,7 +38,8 @@ from barnabas.metrics.request_families import HANDLER_IDLE
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from barnabas.runtime.idle import IdlePart
 from barnabas.runtime.logs import get_logger
-from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect, execute, failed_by_fault
+from services.logstore.core.storage.effect_execution import EffectResult, execute, failed_by_fault
+from services.logstore.core.storage.effects import ReadEffect, StorageEffect, WriteEffect
 from services.logstore.shell.io_meter import IoMeter
 from services.logstore.shell.open_files import PosixFile
 
@@ -50,7 +51,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 
 _log = get_logger("io")
 
-Outcome = bytes | DiskError
+Outcome = EffectResult | DiskError
 Completion = tuple[StorageEffect, Outcome]
 
 
@@ -181,6 +182,6 @@ def _read_cached(effect: ReadEffect) -> Outcome | None:
         count = os.preadv(file.descriptor, [buffer], effect.position, os.RWF_NOWAIT)
     except OSError as error:
         if error.errno not in (errno.EAGAIN, errno.EOPNOTSUPP):
-            return DiskError(DiskErrorKind.IO, "read", f"{effect.log.directory}: {error}")
+            return DiskError(DiskErrorKind.IO, "read", f"{file.path}: {error}")
         return None
     return bytes(buffer) if count == effect.length else None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind
 from services.logstore.core.storage.checkpoints import uuid_to_text
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.storage.directories.log_directory import LogDirectory
 
 KNOWN_LOG_DIRS = "known-log-dirs"
 

@@ -16,9 +16,13 @@ from barnabas.ports.disk import Disk, DiskError
 from barnabas.runtime.clock import monotonic_ms
 from barnabas.runtime.logs import get_logger
 from services.logstore.core.storage.checkpoints import DirectoryIdentity, TopicPartition, uuid_to_text
-from services.logstore.core.storage.directory_identity import DirectoryRefusal
-from services.logstore.core.storage.log_copy import finish_moves
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition, parse_partition_directory
+from services.logstore.core.storage.directories.directory_identity import DirectoryRefusal
+from services.logstore.core.storage.directories.log_copy import finish_moves
+from services.logstore.core.storage.directories.log_directory import (
+    LogDirectory,
+    OpenedPartition,
+    parse_partition_directory,
+)
 from services.logstore.shell.known_directories import KNOWN_LOG_DIRS, missed, note_directories
 from services.logstore.shell.posix_disk import disk_error
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from barnabas.runtime.clock import monotonic_ms, wall_ms
 from barnabas.runtime.logs import get_logger
 from services.logstore.core.logstore import TICK_MS, LogstoreCore
-from services.logstore.core.outbox import Outgoing
 from services.logstore.core.storage.effects import StorageEffect
+from services.logstore.core.streams.outbox import Outgoing
 from services.logstore.shell.io_workers import Completion, IoWorkers
 
 _log = get_logger("logstore")

@@ -33,10 +33,10 @@ from barnabas.runtime.traces import trace_exporter
 from barnabas.wire.errors import ErrorCode
 from services.logstore.cleaner import CleanerSettings
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
-from services.logstore.core.outbox import Outgoing
-from services.logstore.core.replication.outbox import ReplicationOutgoing
 from services.logstore.core.storage.checkpoints import uuid_to_text
 from services.logstore.core.storage.compaction.orders import CleanerReport
+from services.logstore.core.streams.outbox import Outgoing
+from services.logstore.core.streams.replication_outbox import ReplicationOutgoing
 from services.logstore.shell.administration import ADMINISTRATION_SERVICE, AdministrationListener
 from services.logstore.shell.cleaner_process import CleanerProcess, log_pass
 from services.logstore.shell.config import LogstoreSettings

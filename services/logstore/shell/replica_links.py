@@ -9,7 +9,7 @@ from barnabas.channel.messages import ReplicateRequest
 from barnabas.channel.packing import pack_replicate_request, scan_replicate_response
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.streams import StreamLink
-from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutgoing
+from services.logstore.core.streams.replication_outbox import LeaderLink, ReplicationOutgoing
 from services.logstore.shell.loop import LogstoreLoop
 
 REPLICATE: Final = "/barnabas.logstore.v1.Replication/Replicate"

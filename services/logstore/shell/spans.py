@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 
 from barnabas.runtime.traces import Span
-from services.logstore.core.request_times import TracedWork
+from services.logstore.core.streams.request_times import TracedWork
 
 
 def spans_of(work: TracedWork, node_id: int) -> Iterator[Span]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.logstore.core import cleaning
-from services.logstore.core.storage import effects, recovery
-from services.logstore.core.storage.compaction import cleanable
+from services.logstore.core.maintenance import cleanable, cleaning
+from services.logstore.core.storage import effect_execution
 from services.logstore.core.storage.compaction.batch_filter import BatchFilter
 from services.logstore.core.storage.compaction.cleaned_segment import CleanedSegmentWriter
 from services.logstore.core.storage.compaction.offset_map import OffsetMap
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.recovery import log_recovery as recovery
 from tests.crash.mutants.planting import Plant, replace
 
 
@@ -38,12 +38,12 @@ def compaction_goes_past_the_high_watermark_and_what_is_durable() -> None:
     original = cleanable.cleanable
 
     def past(log: PartitionLog, last_stable_offset: int, wall_ms: int) -> Any:
-        recovery_point, log.flushes.recovery_point = log.flushes.recovery_point, log.next_offset
-        held, log.flushes._closed_segments = log.flushes._closed_segments, []
+        recovery_point, log.state.recovery_point = log.state.recovery_point, log.next_offset
+        held, log.state.unflushed.closed_segments = log.state.unflushed.closed_segments, []
         try:
             return original(log, log.next_offset, wall_ms)
         finally:
-            log.flushes.recovery_point, log.flushes._closed_segments = recovery_point, held
+            log.state.recovery_point, log.state.unflushed.closed_segments = recovery_point, held
 
     replace(cleaning, "cleanable", past)
 
@@ -73,9 +73,9 @@ def swaps_are_not_durable_step_by_step() -> None:
         for phase in effect.phases:
             for rename in phase:
                 paths = (f"{effect.directory}/{rename.source}", f"{effect.directory}/{rename.target}")
-                effects._unless_gone(disk.rename, *paths)
+                effect_execution._unless_gone(disk.rename, *paths)
 
-    replace(effects, "_swap", swap)
+    replace(effect_execution, "_swap", swap)
 
 
 def swaps_that_were_broken_off_are_dropped() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.appends import Appends
-from services.logstore.core.storage import effects, flushing
+from services.logstore.core.logstore import LogstoreCore
+from services.logstore.core.storage import effect_execution, flushing
 from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_flushes import LogFlushes
-from services.logstore.core.storage.segment import Segment
+from services.logstore.core.storage.log.features.log_flushes import LogFlushes
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.segment.segment import Segment
 from tests.crash import life
 from tests.crash.mutants.planting import Plant, replace
 from tests.sim.disk_model import DiskModel
 
 
 def flush_does_nothing() -> None:
-    replace(effects, "flush", lambda disk, effect: None)
+    replace(effect_execution, "flush", lambda disk, effect: None)
 
 
 def failed_flush_is_retried() -> None:
@@ -29,7 +29,7 @@ def failed_flush_is_retried() -> None:
         except DiskError:
             original(disk, effect)
 
-    replace(effects, "flush", flush)
+    replace(effect_execution, "flush", flush)
 
 
 def volumes_are_not_flushed() -> None:
@@ -45,7 +45,7 @@ def failed_flush_of_a_volume_is_retried() -> None:
         except DiskError:
             original(disk, effect)
 
-    replace(effects, "flush_together", flush_together)
+    replace(effect_execution, "flush_together", flush_together)
 
 
 def closed_segments_are_not_flushed() -> None:
@@ -56,15 +56,15 @@ def closed_segments_are_not_flushed() -> None:
 
 
 def flush_is_not_waited_for() -> None:
-    original = PartitionLog.take_write
+    original = PartitionLog.begin_write
 
-    def take_write(self: PartitionLog) -> Any:
+    def begin_write(self: PartitionLog) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
             effect.flush = self.flushes.in_flight = None
         return effect
 
-    replace(PartitionLog, "take_write", take_write)
+    replace(PartitionLog, "begin_write", begin_write)
 
 
 def recovery_point_is_ahead() -> None:
@@ -72,28 +72,29 @@ def recovery_point_is_ahead() -> None:
 
     def done(self: LogFlushes, effect: FlushEffect) -> None:
         original(self, effect)
-        self.recovery_point = self._log.log_end_offset
+        self._state.recovery_point = self._state.log_end_offset
 
     replace(LogFlushes, "done", done)
 
 
 def repeated_batch_is_not_flushed() -> None:
-    def repeat(self: PartitionLog, known: Any, token: object) -> AppendOutcome:
-        required_offset = known.last_offset + 1
+    def repeat(
+        self: PartitionLog, base_offset: int, required_offset: int, timestamp_ms: int, token: object
+    ) -> AppendOutcome:
         is_written = self.log_end_offset >= required_offset
         if not is_written:
             self.writes.join(required_offset, token)
-        return AppendOutcome(known.first_offset, required_offset, -1, True, is_written)
+        return AppendOutcome(base_offset, required_offset, -1, True, is_written)
 
     replace(PartitionLog, "_repeat", repeat)
 
 
 def write_waits_for_ever_behind_a_flush() -> None:
-    replace(Appends, "on_flushed", lambda self, log: None)
+    replace(LogstoreCore, "flush_ended", lambda self, log: None)
 
 
 def lack_of_room_is_overlooked() -> None:
-    original = effects.execute
+    original = effect_execution.execute
 
     def execute(disk: Any, effect: Any) -> bytes:
         try:
@@ -103,7 +104,7 @@ def lack_of_room_is_overlooked() -> None:
                 raise
             return b""
 
-    replace(effects, "execute", execute)
+    replace(effect_execution, "execute", execute)
     replace(life, "execute", execute)
 
 

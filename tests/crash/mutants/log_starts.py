@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas.ports.disk import DiskError
-from services.logstore.core.storage import effects, log_start, recovery
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_flushes import LogFlushes
-from services.logstore.core.storage.log_room import LogRoom
+from services.logstore.core.storage import effect_execution
+from services.logstore.core.storage.log.features import log_retention
+from services.logstore.core.storage.log.features.disk_full_recovery import DiskFullRecovery
+from services.logstore.core.storage.log.features.log_flushes import LogFlushes
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.recovery import log_recovery as recovery
 from tests.crash.mutants.planting import Plant, replace
 
 
@@ -16,22 +18,26 @@ def retired_segments_are_renamed_all_at_once() -> None:
     def retire(disk: Any, effect: Any) -> None:
         for paths in effect.segments:
             for path in paths:
-                effects._unless_gone(disk.rename, path, path + ".deleted")
+                effect_execution._unless_gone(disk.rename, path, path + ".deleted")
 
-    replace(effects, "_retire", retire)
+    replace(effect_execution, "_retire", retire)
 
 
 def retention_counts_what_is_gone() -> None:
-    def apply_retention(log: PartitionLog, high_watermark: int, wall_ms: int) -> Any:
-        rules = [log_start._below_log_start(log), log_start._past_size(log), log_start._past_time(log, wall_ms)]
-        policies = log.config.cleanup_policy.split(",")
-        return max(log_start._retire(log, high_watermark, rule) for rule in rules[: 3 if "delete" in policies else 1])
+    """The rules look at the log as it was before the first of them."""
+    original = PartitionLog.apply_retention
 
-    replace(log_start, "apply_retention", apply_retention)
+    def apply_retention(self: PartitionLog, high_watermark: int, wall_ms: int) -> Any:
+        found = [rule(self.state, wall_ms) for rule in rules_of(self.state)]
+        replace(log_retention, "rules_of", lambda state: [lambda state, wall_ms, each=each: each for each in found])
+        return original(self, high_watermark, wall_ms)
+
+    rules_of = log_retention.rules_of
+    replace(PartitionLog, "apply_retention", apply_retention)
 
 
 def retention_goes_past_what_is_durable() -> None:
-    replace(LogFlushes, "whole_segments_upto", property(lambda self: self._log.next_offset))
+    replace(LogFlushes, "whole_segments_upto", property(lambda self: self._state.next_offset))
 
 
 def log_start_is_not_remembered_by_what_begins_anew() -> None:
@@ -42,24 +48,24 @@ def log_start_is_not_remembered_by_what_begins_anew() -> None:
 
 
 def what_found_no_room_is_not_cut() -> None:
-    original = LogRoom.take
+    original = DiskFullRecovery.begin
 
-    def take(self: LogRoom) -> Any:
+    def begin(self: DiskFullRecovery) -> Any:
         effect = original(self)
         if effect is not None:
             effect.cuts = []
         return effect
 
-    replace(LogRoom, "take", take)
+    replace(DiskFullRecovery, "begin", begin)
 
 
 def what_found_no_room_counts() -> None:
-    def write_failed(self: LogRoom, effect: Any, error: DiskError) -> list[object]:
-        self.refuse(error)
-        self._log.on_written(effect)
+    def on_write_without_room(self: PartitionLog, effect: Any, error: DiskError) -> list[object]:
+        self.disk_full.refuse_appends(error)
+        self.on_written(effect)
         return []
 
-    replace(LogRoom, "write_failed", write_failed)
+    replace(PartitionLog, "on_write_without_room", on_write_without_room)
 
 
 PLANTS: tuple[Plant, ...] = (

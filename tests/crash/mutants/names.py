@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.logstore.core.storage import log_directory
-from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.storage.log_flushes import LogFlushes
+from services.logstore.core.storage.directories import log_directory
+from services.logstore.core.storage.directories.log_directory import ClosingFlush, LogDirectory
+from services.logstore.core.storage.effects import FlushEffect
+from services.logstore.core.storage.log.features.log_flushes import LogFlushes
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.crash.mutants.planting import Plant, replace
 from tests.sim.disk_model import DiskModel
 
@@ -33,10 +33,10 @@ def marker_is_removed_and_not_flushed() -> None:
 def marker_is_written_whatever_is_durable() -> None:
     original = LogDirectory.closing_flushes
 
-    def closing_flushes(self: LogDirectory) -> list[FlushEffect]:
-        for effect in original(self):
-            for flush in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
-                flush.log.on_flushed(flush)
+    def closing_flushes(self: LogDirectory) -> list[ClosingFlush]:
+        for closing in original(self):
+            for log, flush in closing.flushes:
+                log.on_flushed(flush)
         return []
 
     replace(LogDirectory, "closing_flushes", closing_flushes)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.logstore.core.storage import producer_recovery, recovery
-from services.logstore.core.storage.batch_order import OffsetAndEpoch
+from services.logstore.core.storage.directories.log_directory import LogDirectory
 from services.logstore.core.storage.effects import FlushEffect
-from services.logstore.core.storage.leader_epochs import LeaderEpochs
-from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.storage.log_flushes import LogFlushes
-from services.logstore.core.storage.offset_index import OffsetIndex
-from services.logstore.core.storage.producer_state import ProducerState
-from services.logstore.core.storage.scan import scan_batches
-from services.logstore.core.storage.segment import Segment
-from services.logstore.core.storage.time_index import TimeIndex
+from services.logstore.core.storage.log.features.log_flushes import LogFlushes
+from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from services.logstore.core.storage.log.state.producer_state import ProducerState
+from services.logstore.core.storage.recovery import log_recovery as recovery
+from services.logstore.core.storage.recovery import producer_recovery
+from services.logstore.core.storage.segment.batch_order import OffsetAndEpoch
+from services.logstore.core.storage.segment.offset_index import OffsetIndex
+from services.logstore.core.storage.segment.scan import scan_batches
+from services.logstore.core.storage.segment.segment import Segment
+from services.logstore.core.storage.segment.time_index import TimeIndex
 from tests.crash.mutants.planting import Plant, replace
 
 
@@ -84,7 +85,7 @@ def leader_epochs_are_written_late() -> None:
 
     def begin(self: LogFlushes, upto_offset: int) -> FlushEffect:
         effect = original(self, upto_offset)
-        log: Any = self._log
+        log: Any = self._state
         held, _LATE[log] = _LATE.get(log, []), effect.replacements
         effect.replacements = held
         return effect
@@ -138,7 +139,7 @@ def emptied_indexes_are_not_flushed() -> None:
 
     def begin(self: LogFlushes, upto_offset: int) -> FlushEffect:
         effect = original(self, upto_offset)
-        active = self._log.segments.active
+        active = self._state.segments.active
         if active.base_offset == upto_offset:
             effect.files = [path for path in effect.files if path not in active.paths]
         return effect

@@ -12,8 +12,8 @@ from crc32c import crc32c
 
 from services.logstore.core.storage import checkpoints
 from services.logstore.core.storage.checkpoints import DirectoryIdentity
-from services.logstore.core.storage.leader_epochs import LeaderEpochs
-from services.logstore.core.storage.producer_state import ProducerState, parse_snapshot
+from services.logstore.core.storage.log.state.leader_epochs import LeaderEpochs
+from services.logstore.core.storage.log.state.producer_state import ProducerState, parse_snapshot
 from tests.fuzz.target import Target
 
 _KINDS = 5

@@ -23,11 +23,11 @@ from barnabas.wire.record_batch import (
     iterate_headers,
     parse_header,
 )
-from services.logstore.core.storage.compaction.cleanable import cleanable
+from services.logstore.core.maintenance.cleanable import cleanable
 from services.logstore.core.storage.compaction.cleaning_pass import CleaningPass
 from services.logstore.core.storage.compaction.orders import CleanedSegment, UncleanableLog
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.fuzz.pieces import join_pieces, split_pieces
 from tests.fuzz.target import Target
 from tests.fuzz.targets.records import random_batch, repaired
@@ -89,7 +89,7 @@ def _clean(disk: DiskModel, log: PartitionLog, keys_max: int) -> None:
     order = cleanable(log, log.log_end_offset, WALL_MS).order(1, WALL_MS)
     for step in CleaningPass(disk, order, _CODECS, keys_max, 500).steps():
         if isinstance(step, CleanedSegment):
-            effect = log.take_swap(step)
+            effect = log.begin_swap(step)
             assert effect is not None
             execute(disk, effect)
             log.on_swapped(effect)

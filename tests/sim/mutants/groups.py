@@ -8,9 +8,9 @@ from barnabas.channel.messages import GroupAnswer, GroupState, Outcome
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
 from services.logstore.core.coordinator.groups import calls, leaving
+from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from services.logstore.core.coordinator.groups.group import Group
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
-from services.logstore.core.coordinator.groups.journal import Deferred, Journal
 from services.logstore.core.coordinator.groups.loading import Loader
 from services.logstore.core.coordinator.groups.offsets import Offsets, check_commit
 from services.logstore.core.coordinator.groups.rebalancing import Rebalancing
@@ -42,18 +42,18 @@ COORDINATORS = [
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def answers_before_the_log_has_it() -> None:
-    def answer(self: Journal, stream_id: int, told: GroupAnswer) -> None:
+    def answer(self: CoordinatorLogWriter, stream_id: int, told: GroupAnswer) -> None:
         self._answers.append((stream_id, told))
 
-    replace_in(Journal, "answer", answer)
+    replace_in(CoordinatorLogWriter, "answer", answer)
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def assignments_are_told_before_the_log_has_them() -> None:
-    def defer(self: Journal, deferred: Deferred) -> None:
+    def defer(self: CoordinatorLogWriter, deferred: Deferred) -> None:
         deferred.committed()
 
-    replace_in(Journal, "defer", defer)
+    replace_in(CoordinatorLogWriter, "defer", defer)
 
 
 @GROUPS.breaks("I13", MEMBERS, at_most=SMALL)
@@ -187,9 +187,9 @@ def an_older_epoch_goes_on() -> None:
 
 @GROUPS.breaks("I13", [*COORDINATORS, Fault.ISOLATE, Fault.CUT, Fault.DISK_FULL], at_most=SMALL)
 def an_append_that_is_refused_is_forgotten() -> None:
-    original = Journal.append
+    original = CoordinatorLogWriter.append
 
-    def append(self: Journal) -> bool:
+    def append(self: CoordinatorLogWriter) -> bool:
         original(self)
         for _, waiting in [*self._waiting, (0, self._waiting_now)]:
             for each in waiting:
@@ -198,7 +198,7 @@ def an_append_that_is_refused_is_forgotten() -> None:
         self._waiting_now = []
         return True
 
-    replace_in(Journal, "append", append)
+    replace_in(CoordinatorLogWriter, "append", append)
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)

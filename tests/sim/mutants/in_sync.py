@@ -11,10 +11,10 @@ from barnabas.wire.errors import ErrorCode
 from services.controller.core import isr_changes
 from services.controller.core.partition_alteration import alter_partition
 from services.controller.core.partition_changes import Liveness, TopicRules
-from services.logstore.core.appends import Appends
-from services.logstore.core.partition import Partition
-from services.logstore.core.replication.follower_progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
-from services.logstore.core.replication.in_sync_replicas import InSyncReplicas, PendingIsr
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.replica.follower_progress import UNKNOWN_BROKER_EPOCH, FollowerProgress
+from services.logstore.core.replica.in_sync_replicas import InSyncReplicas, PendingIsr
+from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replication.isr_changes import IsrChanges
 from services.logstore.core.replication.replication import Replication
 from tests.sim.faults import Fault

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from barnabas.channel.messages import ReplicaData
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.partition import Partition
+from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replication.fetcher import Fetcher, FollowedPartition, Stage
 from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.leading import FollowedSlot, Leading
-from services.logstore.core.storage.leader_epochs import NO_EPOCH
+from services.logstore.core.storage.effect_execution import EffectResult
+from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.storage.log.state.leader_epochs import NO_EPOCH
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import FOLLOWERS, LEADERS, SMALL, Mutants, replace_in
 
@@ -100,16 +102,15 @@ def follower_takes_no_watermark() -> None:
 @REPLICATION.breaks("10", FOLLOWERS)
 def follower_counts_before_it_has_written() -> None:
     """The leader takes a follower for as far as it has been sent records."""
-    original = Leading.on_bytes
+    original = Leading._on_bytes
 
-    def on_bytes(self: Leading, effect: object, data: bytes) -> bool:
-        awaited = self._ranges.get(effect)  # type: ignore[call-overload]
-        was_read = original(self, effect, data)  # type: ignore[arg-type]
+    def on_bytes(self: Leading, effect: ReadEffect, data: EffectResult) -> None:
+        awaited = self._ranges.get(effect)
+        original(self, effect, data)
         if awaited is not None and effect not in self._ranges:
             follower = awaited.partition.followers.get(awaited.stream.session.replica_id)
             if follower is not None and awaited.partition.leading:
                 follower.log_end_offset = awaited.partition.log.log_end_offset
                 self._follower_moved(awaited.partition)
-        return bool(was_read)
 
-    replace_in(Leading, "on_bytes", on_bytes)
+    replace_in(Leading, "_on_bytes", on_bytes)

@@ -9,18 +9,18 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.appends import Appends
-from services.logstore.core.disk_outcomes import DiskOutcomes
-from services.logstore.core.partition import Partition
-from services.logstore.core.storage import batch_validation
-from services.logstore.core.storage.batch_validation import CheckedBatch
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.effect_completions import EffectCompletions
+from services.logstore.core.replica.partition import Partition
+from services.logstore.core.storage.batches import batch_validation
+from services.logstore.core.storage.batches.batch_validation import CheckedBatch
+from services.logstore.core.storage.directories.log_directory import LogDirectory
 from services.logstore.core.storage.effects import FlushEffect, StorageEffect
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.storage.producer_state import ProducedBatch, ProducerState
-from services.logstore.core.storage.scan import scan_batches
-from services.logstore.core.storage.segment import Segment
-from services.logstore.core.streams import ExchangeStream
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.log.state.producer_state import ProducedBatch, ProducerState
+from services.logstore.core.storage.segment.scan import scan_batches
+from services.logstore.core.storage.segment.segment import Segment
+from services.logstore.core.streams.streams import ExchangeStream
 from tests.sim.faults import Fault
 from tests.sim.mutants.planting import DISKS, Mutants, replace_in
 
@@ -34,7 +34,7 @@ def acknowledged_before_written() -> None:
     def append(self: Appends, stream: ExchangeStream, append: Append, wall_ms: int) -> None:
         original(self, stream, append, wall_ms)
         partition = self._replicas.by_key.get((append.topic_id, append.partition))
-        for pending in partition.pending if partition is not None else ():
+        for pending in self.pending_of(partition) if partition is not None else ():
             if not pending.answered:
                 self._succeed(pending)
 
@@ -145,29 +145,29 @@ def a_second_batch_is_passed_over() -> None:
 
 @STORAGE.breaks("24", DISKS)
 def flush_is_not_waited_for() -> None:
-    original = PartitionLog.take_write
+    original = PartitionLog.begin_write
 
-    def take_write(self: PartitionLog) -> Any:
+    def begin_write(self: PartitionLog) -> Any:
         effect = original(self)
         if effect is not None and effect.flush is not None:
             effect.flush = self.flushes.in_flight = None
         return effect
 
-    replace_in(PartitionLog, "take_write", take_write)
+    replace_in(PartitionLog, "begin_write", begin_write)
 
 
 @STORAGE.breaks("26", [Fault.FLUSH_ERROR, Fault.POWER_CUT, Fault.TERMINATE_LOGSTORE], seconds=20)
 def a_failed_flush_is_tried_again() -> None:
     """And succeeds, as it does where the kernel has marked the pages clean."""
-    original = DiskOutcomes.on_failed
+    original = EffectCompletions.on_failed
 
-    def on_failed(self: DiskOutcomes, effect: StorageEffect, error: DiskError) -> None:
+    def on_failed(self: EffectCompletions, effect: StorageEffect, error: DiskError) -> None:
         if isinstance(effect, FlushEffect):
             self.on_done(effect, b"")
         else:
             original(self, effect, error)
 
-    replace_in(DiskOutcomes, "on_failed", on_failed)
+    replace_in(EffectCompletions, "on_failed", on_failed)
 
 
 @STORAGE.breaks("25", DISKS)

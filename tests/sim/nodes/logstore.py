@@ -18,20 +18,20 @@ from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.logstore import TICK_MS, LogstoreConfig, LogstoreCore
-from services.logstore.core.partition import Partition
-from services.logstore.core.replication.outbox import ReplicationOutgoing
+from services.logstore.core.replica.partition import Partition
 from services.logstore.core.replication.replication import ReplicationConfig
 from services.logstore.core.storage.compaction.orders import PassOutcome
+from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.effect_execution import EffectResult, execute
 from services.logstore.core.storage.effects import (
     FlushEffect,
     StorageEffect,
     TruncateEffect,
     VolumeFlushEffect,
     WriteEffect,
-    execute,
 )
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.log.state.log_state import LogState
+from services.logstore.core.streams.replication_outbox import ReplicationOutgoing
 from tests.sim.append_fence import AppendFence
 from tests.sim.disk_model import DiskModel
 from tests.sim.fencing import CommandFence
@@ -376,7 +376,7 @@ class LogstoreNode(Process):
             self.after(delay_us, partial(_told, "does", effect), partial(self._execute, effect))
 
     def _execute(self, effect: StorageEffect) -> None:
-        outcome: bytes | DiskError
+        outcome: EffectResult | DiskError
         written = self._begins(effect) if isinstance(effect, WriteEffect) else None
         try:
             outcome = execute(self.disk, effect)
@@ -384,14 +384,14 @@ class LogstoreNode(Process):
             outcome = error
             self._disk_watcher.failed(written or [])
         else:
-            self._note(effect, written)
+            self._note(effect, outcome, written)
             if self.crash_points and self._dies_after(effect):
                 return
         delay_us = 5 + self.scheduler.below(95)
         self.after(delay_us, partial(_told, "has done", effect), partial(self._report, effect, outcome))
 
     def _begins(self, effect: WriteEffect) -> list[Batch] | None:
-        partition = self._partition_of(effect.log)
+        partition = self._partition_of(effect.directory)
         if partition is None:
             return None
         return self._disk_watcher.writing(self, partition, b"".join(map(bytes, effect.buffers)))
@@ -405,32 +405,32 @@ class LogstoreNode(Process):
             case _:
                 return False
 
-    def _note(self, effect: StorageEffect, written: list[Batch] | None) -> None:
+    def _note(self, effect: StorageEffect, result: EffectResult, written: list[Batch] | None) -> None:
         match effect:
-            case WriteEffect(log=log, flush=flush):
-                partition = self._partition_of(log)
+            case WriteEffect(directory=directory, flush=flush):
+                partition = self._partition_of(directory)
                 if partition is not None and written is not None:
                     self._disk_watcher.wrote(self, partition, written)
                 if flush is not None:
-                    self._note(flush, None)
-            case FlushEffect(log=log, upto_offset=upto_offset):
-                partition = self._partition_of(log)
+                    self._note(flush, b"", None)
+            case FlushEffect(directory=directory, upto_offset=upto_offset):
+                partition = self._partition_of(directory)
                 if partition is not None:
                     self._disk_watcher.flushed(self, partition, upto_offset)
             case VolumeFlushEffect(flushes=flushes):
                 for each in flushes:
-                    self._note(each, None)
-            case TruncateEffect(log=log, opened=opened):
-                partition = self._partition_of(log)
-                if partition is not None and opened is not None:
-                    begins_anew = opened.segments.byte_count == 0
-                    self._disk_watcher.cut(self, partition, opened.next_offset, begins_anew=begins_anew)
+                    self._note(each, b"", None)
+            case TruncateEffect(directory=directory):
+                partition = self._partition_of(directory)
+                if partition is not None and isinstance(result, LogState):
+                    begins_anew = result.segments.byte_count == 0
+                    self._disk_watcher.cut(self, partition, result.next_offset, begins_anew=begins_anew)
 
-    def _partition_of(self, log: PartitionLog) -> Partition | None:
-        """Nobody's, once the topic is gone."""
-        return next((partition for partition in self.partitions if partition.log is log), None)
+    def _partition_of(self, directory: str) -> Partition | None:
+        """The partition whose log is in `directory`; None once the topic is gone."""
+        return next((partition for partition in self.partitions if partition.log.directory == directory), None)
 
-    def _report(self, effect: StorageEffect, outcome: bytes | DiskError) -> None:
+    def _report(self, effect: StorageEffect, outcome: EffectResult | DiskError) -> None:
         assert self.core is not None
         self.core.on_io_done(effect, outcome)
         self.turn_soon()
@@ -446,8 +446,8 @@ def _is_ours(directory: LogDirectory, opened: OpenedPartition) -> bool:
 def _told(word: str, effect: StorageEffect) -> str:
     match effect:
         case WriteEffect():
-            return f"{word} a write of {effect.byte_count} bytes to {effect.log.directory} up to {effect.end_offset}"
+            return f"{word} a write of {effect.byte_count} bytes to {effect.directory} up to {effect.end_offset}"
         case FlushEffect():
-            return f"{word} a flush of {effect.log.directory} up to {effect.upto_offset}"
+            return f"{word} a flush of {effect.directory} up to {effect.upto_offset}"
         case _:
             return f"{word} {type(effect).__name__}"

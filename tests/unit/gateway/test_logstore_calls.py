@@ -13,7 +13,7 @@ from barnabas.cluster.administration import AdministrationRequest, Administratio
 from barnabas.runtime.rpc import create_server, stop_server
 from services.gateway.core.model.outputs import LogstoreCall
 from services.gateway.shell.logstore_calls import LogstoreCalls
-from services.logstore.core.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outgoing
 from services.logstore.shell.administration import AdministrationListener
 
 ID = bytes(range(16))

@@ -15,8 +15,8 @@ from barnabas.cluster.administration import (
 from barnabas.cluster.config_description import Wanted, describe_broker, describe_topic
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.broker_settings import BrokerSettings
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.replica.broker_settings import BrokerSettings
+from services.logstore.core.replica.replicas import Replicas
 
 _TOPIC, _BROKER = 2, 4
 

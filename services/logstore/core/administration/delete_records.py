@@ -19,9 +19,9 @@ from barnabas.cluster.administration import (
 from barnabas.cluster.messages import NO_EPOCH
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.partition import Partition
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.retention import Retention
+from services.logstore.core.maintenance.retention import Retention
+from services.logstore.core.replica.partition import Partition
+from services.logstore.core.replica.replicas import Replicas
 
 
 @dataclass(slots=True)

@@ -22,12 +22,12 @@ from services.logstore.core.administration.log_dirs import LogDirs
 from services.logstore.core.administration.producers import Producers
 from services.logstore.core.administration.replica_moves import ReplicaMoves
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.broker_settings import BrokerSettings
-from services.logstore.core.directories import Directories
-from services.logstore.core.moves import Moves
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.retention import Retention
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.retention import Retention
+from services.logstore.core.replica.broker_settings import BrokerSettings
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.streams.outbox import Outbox
 
 CALLS_MAX: Final = 256
 """Under way at once. Gateways ask for less; beyond it somebody else does."""
@@ -47,7 +47,7 @@ class Administration:
         directories: Directories,
         settings: BrokerSettings,
         retention: Retention,
-        moves: Moves,
+        moves: AlterReplicaLogDirs,
         outbox: Outbox,
     ) -> None:
         self._outbox = outbox
@@ -56,7 +56,7 @@ class Administration:
             DescribeConfigsRequest: Configs(replicas, settings).answer,
             DescribeProducersRequest: Producers(replicas).answer,
             DeleteRecordsRequest: DeleteRecords(replicas, retention).answer,
-            DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox).answer,
+            DescribeLogDirsRequest: LogDirs(replicas, directories, moves, outbox, self.poke).answer,
             AlterReplicaLogDirsRequest: ReplicaMoves(moves).answer,
         }
         self._calls: dict[int, AdministrationRequest | Work] = {}

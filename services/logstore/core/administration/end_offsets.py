@@ -17,7 +17,7 @@ from barnabas.cluster.administration import (
     LatestOffset,
 )
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.replica.replicas import Replicas
 
 QUERIES_PER_PIECE: Final = 16
 

@@ -6,7 +6,8 @@ KAFKA_STORAGE_ERROR, and nothing more is said of it.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Final
 
 from barnabas.cluster.administration import (
@@ -15,37 +16,51 @@ from barnabas.cluster.administration import (
     LogDirDescription,
     LogDirReplica,
 )
+from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.directories import Directories
-from services.logstore.core.moves import Moves
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import PartitionKey
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.effects import SpaceEffect
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.replica.partition import PartitionKey
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.effect_execution import EffectResult
+from services.logstore.core.storage.effects import SpaceEffect, VolumeSpace
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
 
 REPLICAS_PER_PIECE: Final = 64
 
 
 class LogDirs:
-    def __init__(self, replicas: Replicas, directories: Directories, moves: Moves, outbox: Outbox) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        directories: Directories,
+        moves: AlterReplicaLogDirs,
+        outbox: Outbox,
+        poke: Callable[[], None],
+    ) -> None:
+        """`poke` has calls go on that wait for something."""
         self._replicas = replicas
         self._directories = directories
         self._moves = moves
         self._outbox = outbox
+        self._poke = poke
 
     def answer(self, request: DescribeLogDirsRequest, now_ms: int) -> Work:
         asked = None if request.all else {(each.topic_id, each.partition) for each in request.partitions}
-        spaces = {directory.path: SpaceEffect(directory.path) for directory in self._directories.online}
-        for effect in spaces.values():
-            self._outbox.add_effect(effect)
-        while not all(effect.is_done for effect in spaces.values()):
+        spaces: dict[str, VolumeSpace | None] = {}
+        online = [directory.path for directory in self._directories.online]
+        for path in online:
+            completion = Completion(partial(self._on_measured, spaces, path), partial(self._on_failed, spaces, path))
+            self._outbox.add_effect(SpaceEffect(path), completion)
+        while len(spaces) < len(online):
             yield Pause.WAITING
         described = []
         for path, directory in self._directories.by_path.items():
             space = spaces.get(path)
-            if directory.error is not None or space is None or space.has_failed:
+            if directory.error is not None or space is None:
                 described.append(LogDirDescription(ErrorCode.KAFKA_STORAGE_ERROR, path))
             else:
                 replicas = yield from self._describe(directory, asked)
@@ -53,6 +68,16 @@ class LogDirs:
                     LogDirDescription(ErrorCode.NONE, path, space.total_bytes, space.usable_bytes, replicas)
                 )
         return DescribeLogDirsResponse(described)
+
+    def _on_measured(self, spaces: dict[str, VolumeSpace | None], path: str, result: EffectResult) -> None:
+        assert isinstance(result, VolumeSpace)
+        spaces[path] = result
+        self._poke()
+
+    def _on_failed(self, spaces: dict[str, VolumeSpace | None], path: str, error: DiskError) -> None:
+        spaces[path] = None
+        self._replicas.directory_failed(path, error)
+        self._poke()
 
     def _describe(
         self, directory: LogDirectory, asked: set[PartitionKey] | None

@@ -17,7 +17,7 @@ from barnabas.cluster.administration import (
 )
 from barnabas.cluster.messages import NO_EPOCH
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.replica.replicas import Replicas
 
 PRODUCERS_PER_PIECE: Final = 64
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from barnabas.cluster.administration import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from services.logstore.core.administration.work import Pause, Work
-from services.logstore.core.moves import Moves
+from services.logstore.core.maintenance.alter_replica_log_dirs import AlterReplicaLogDirs
 
 
 class ReplicaMoves:
-    def __init__(self, moves: Moves) -> None:
+    def __init__(self, moves: AlterReplicaLogDirs) -> None:
         self._moves = moves
 
     def answer(self, request: AlterReplicaLogDirsRequest, now_ms: int) -> Work:

@@ -12,9 +12,9 @@ from typing import Final
 from barnabas.channel.credits import CreditPool
 from barnabas.channel.messages import CoordinateRequest, CoordinateResponse, GroupAnswer, GroupCall, GroupCollect
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.conversations import Conversations
-from services.logstore.core.request_times import RequestTimes, TimedRequest, api_name
-from services.logstore.core.streams import CoordinateStream
+from services.logstore.core.streams.request_times import RequestTimes, TimedRequest, api_name
+from services.logstore.core.streams.stream_handshake import StreamHandshake
+from services.logstore.core.streams.streams import CoordinateStream
 
 ANSWER_BYTES_MAX: Final = 100 << 20
 """A larger answer is none, but UNKNOWN_SERVER_ERROR. Nobody's request may be larger either, by Kafka's default."""
@@ -25,7 +25,7 @@ MESSAGE_BYTES_MAX: Final = 64 << 20
 class CoordinateInbox:
     """All Coordinate streams, what came on them in its order, and what they are answered in this turn."""
 
-    def __init__(self, conversations: Conversations, credit_pool: CreditPool, times: RequestTimes) -> None:
+    def __init__(self, conversations: StreamHandshake, credit_pool: CreditPool, times: RequestTimes) -> None:
         self._times = times
         self._conversations = conversations
         self._credits = credit_pool

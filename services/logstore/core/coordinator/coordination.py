@@ -29,19 +29,18 @@ from barnabas.metrics.group_families import (
 )
 from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.appends import Appends
-from services.logstore.core.conversations import Conversations
 from services.logstore.core.coordinator.coordinate_inbox import CoordinateInbox
-from services.logstore.core.coordinator.group_watches import GroupWatches
 from services.logstore.core.coordinator.groups.config import GroupConfig
 from services.logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
 from services.logstore.core.coordinator.led_partitions import LedPartitions
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.watches import Watches
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.streams.group_watches import GroupWatches
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.stream_handshake import StreamHandshake
+from services.logstore.core.streams.watches import Watches
 
 CALLS_PER_STEP_MAX: Final = 32
 CALL_BYTES_PER_STEP_MAX: Final = 16 << 10
@@ -53,7 +52,7 @@ class Coordination:
     def __init__(
         self,
         replicas: Replicas,
-        conversations: Conversations,
+        conversations: StreamHandshake,
         credit_pool: CreditPool,
         appends: Appends,
         watches: Watches,
@@ -84,10 +83,6 @@ class Coordination:
     def topics_deleted(self, topics: Iterable[str]) -> None:
         """The cluster has them no more."""
         self._deleted_topics |= dict.fromkeys(topics)
-
-    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
-        """The bytes of a log have come. False when no coordinator waits for them."""
-        return self._led.on_bytes(effect, data)
 
     # --- the turn -----------------------------------------------------------------------------------------------------
 

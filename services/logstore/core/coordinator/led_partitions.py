@@ -1,4 +1,4 @@
-"""The doors of a coordinator, opened: the partitions of `__consumer_offsets` that this logstore leads.
+"""The coordinator's logs: the partitions of `__consumer_offsets` that this logstore leads.
 
 What the coordinator is told follows from what the partitions have become (`Watches.coordinated`), however many changes
 that took. An append of the coordinator goes the way of a client's; nobody waits for it as a request: the high watermark
@@ -10,18 +10,21 @@ A new leader's whole log is read, what is not committed yet included: it counts,
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.appends import Appends
-from services.logstore.core.coordinator.doors import Coordinator
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.coordinator.coordinator_log import Coordinator
+from services.logstore.core.data.appends import Appends
+from services.logstore.core.replica.partition import Partition
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
 
 READ_BYTES = 512 * 1024
 # Pieces of logs that are held or on their way; however many partitions have to be read, memory stays bounded.
@@ -30,7 +33,7 @@ _ALL_REPLICAS = -1
 
 
 class LedPartition:
-    """One partition under one leader epoch, as its coordinator reaches it (`doors.CoordinatedLog`)."""
+    """One partition under one leader epoch, as its coordinator reaches it (`coordinator_log.CoordinatedLog`)."""
 
     __slots__ = (
         "_appended_upto",
@@ -66,7 +69,7 @@ class LedPartition:
             return error
         if not self.holds:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.KAFKA_STORAGE_ERROR if partition.log.room.error is not None else ErrorCode.NONE
+        return ErrorCode.KAFKA_STORAGE_ERROR if partition.log.no_room is not None else ErrorCode.NONE
 
     def batch_bytes_max(self) -> int:
         config = self.partition.log.config
@@ -232,28 +235,31 @@ class LedPartitions:
             self._give_up(led, plan)
 
     def _read(self, led: LedPartition, plan: ReadPlan) -> None:
-        self._reads[plan.effect] = (led, plan)
-        self._outbox.add_effect(plan.effect)
+        effect = plan.effect
+        self._reads[effect] = (led, plan)
+        failed = partial(self._replicas.log_effect_failed, led.partition.log)
+        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
 
     def _arrive(self, led: LedPartition, data: memoryview, next_offset: int) -> None:
         self._to_read.pop(led, None)
         led.wanted_offset = None
         self._arrived.append((led, data, next_offset))
 
-    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
-        """The bytes of a log have come. False when no coordinator waits for them."""
+    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+        """The bytes of a log have come, unless the coordinator has lost it meanwhile."""
         awaited = self._reads.pop(effect, None)
         if awaited is None:
-            return False
+            return
         led, plan = awaited
         if not led.holds:
-            return True
+            return
+        assert isinstance(data, bytes)
         log = led.partition.log
         try:
             found = log.finish_read(plan, data)
         except DiskError as error:
             self._replicas.disk_failed(log, error)
-            return True
+            return
         if isinstance(found, ReadEffect):
             self._read(led, plan)
         elif isinstance(found, ErrorCode):
@@ -264,7 +270,6 @@ class LedPartitions:
                 self._give_up(led, ErrorCode.CORRUPT_MESSAGE)
             else:
                 self._arrive(led, whole, next_offset)
-        return True
 
     def _give_up(self, led: LedPartition, error: ErrorCode) -> None:
         """A part of its log can't be read: nobody is told anything by what may be half of the truth."""

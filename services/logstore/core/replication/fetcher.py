@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from barnabas.channel.messages import ReplicaFetch, ReplicaPiece, ReplicaPosition
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.replication.throttles import Throttles
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.throttles import Throttles
 
 
 @dataclass(slots=True, frozen=True)
@@ -174,7 +174,7 @@ class Fetcher:
         for followed in self.at(Stage.BACKING_OFF):
             if followed.retry_ms > now_ms:
                 continue
-            if followed.partition.log.room.error is None:
+            if followed.partition.log.no_room is None:
                 self.move(followed, Stage.TO_TELL)
             else:
                 # Of what is fetched nothing could be kept.

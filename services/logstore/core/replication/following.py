@@ -11,24 +11,28 @@ leader epoch makes the cut a thing of the past. Then an IO worker cuts, and comm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece
+from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.checkpoints import Checkpoints
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.maintenance.checkpoints import Checkpoints
+from services.logstore.core.maintenance.full_disks import FullDisks
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.replica.throttles import Throttles
 from services.logstore.core.replication.fetcher import Fetcher, FetchLimits, FollowedPartition, Stage
-from services.logstore.core.replication.outbox import ReplicationOutbox
-from services.logstore.core.replication.throttles import Throttles
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import TruncateEffect
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.replicated_batches import (
-    append_replicated,
+from services.logstore.core.storage.log.features.replicated_batches import (
     begins_before,
     begins_behind_wide_gap,
 )
-from services.logstore.core.storage.truncation import take_truncation
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.log.state.log_state import LogState
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.replication_outbox import ReplicationOutbox
 
 Told = Callable[[Partition], None]
 
@@ -40,6 +44,7 @@ class Following:
         self,
         replicas: Replicas,
         checkpoints: Checkpoints,
+        full_disks: FullDisks,
         outbox: Outbox,
         says: ReplicationOutbox,
         limits: FetchLimits,
@@ -55,6 +60,7 @@ class Following:
         """
         self._replicas = replicas
         self._checkpoints = checkpoints
+        self._full_disks = full_disks
         self._outbox = outbox
         self._says = says
         self._limits = limits
@@ -167,7 +173,7 @@ class Following:
         base_offset = begins_before(records, log.next_offset)
         is_all_deleted = log.next_offset == log.log_start_offset or followed.word[1] > (base_offset or 0)
         if base_offset is None or not is_all_deleted:
-            base_offset = begins_behind_wide_gap(log, records)
+            base_offset = begins_behind_wide_gap(log.state, records)
         if base_offset is not None:
             # The leader's log begins in the midst of a batch, or did when ours began there: that batch is taken from
             # its begin. Whatever else we have is deleted at the leader. Or we have nothing, and compaction has left
@@ -175,7 +181,7 @@ class Following:
             followed.records = records
             self._begin_cut(fetcher, followed, base_offset, begin_anew=True)
             return
-        problem = append_replicated(log, records, partition.leader_epoch, self.wall_ms)
+        problem = log.append_replicated(records, partition.leader_epoch, self.wall_ms)
         if isinstance(problem, ErrorCode):
             fetcher.back_off(followed, self.now_ms)
             if partition.online:
@@ -215,7 +221,7 @@ class Following:
         if found is None or not partition.log.writes.is_idle:
             return
         fetcher, followed = found
-        if partition.log.room.error is not None:
+        if partition.log.no_room is not None:
             fetcher.back_off(followed, self.now_ms)
         else:
             fetcher.move(followed, Stage.TO_TELL)
@@ -234,8 +240,8 @@ class Following:
     def _begin_cut(self, fetcher: Fetcher, followed: FollowedPartition, offset: int, *, begin_anew: bool) -> None:
         partition = followed.partition
         log = partition.log
-        is_free = self._before_cut(partition) and log.room.error is None
-        if not is_free or not log.truncation.begin(offset, begin_anew=begin_anew):
+        is_free = self._before_cut(partition) and log.no_room is None
+        if not is_free or not log.begin_truncation(offset, begin_anew=begin_anew):
             followed.records = None
             fetcher.back_off(followed, self.now_ms)
             return
@@ -250,7 +256,12 @@ class Following:
                 log = followed.partition.log
                 is_waiting = log.truncation.is_begun and log.truncation.in_flight is None
                 if is_waiting and self._checkpoints.is_lowered(log):
-                    self._outbox.add_effect(take_truncation(log))
+                    self._cut(log)
+
+    def _cut(self, log: PartitionLog) -> None:
+        effect = log.truncation.begin_cut()
+        done, failed = partial(self._on_truncated, log, effect), partial(self._on_truncation_failed, log, effect)
+        self._outbox.add_effect(effect, Completion(done, failed, (log,)))
 
     def _give_up_cut(self, partition: Partition) -> None:
         """Another leader may think otherwise. One that is under way is finished first: see `Control`."""
@@ -259,16 +270,22 @@ class Following:
             truncation.give_up()
             partition.high_watermark = max(partition.high_watermark, partition.log.log_start_offset)
 
-    def on_truncated(self, effect: TruncateEffect) -> None:
-        """The log is cut, or (nothing is `opened`) there was no room for that."""
-        log = effect.log
+    def _on_truncated(self, log: PartitionLog, effect: TruncateEffect, result: EffectResult) -> None:
+        if log.error is None:
+            assert isinstance(result, LogState)
+            log.on_truncated(effect, result)
+            self._truncation_ended(log, is_cut=True)
+
+    def _on_truncation_failed(self, log: PartitionLog, effect: TruncateEffect, error: DiskError) -> None:
+        self._full_disks.log_effect_failed(log, error, partial(self._undo_truncation, log, effect))
+
+    def _undo_truncation(self, log: PartitionLog, effect: TruncateEffect) -> None:
+        log.truncation.undo(effect)
+        self._truncation_ended(log, is_cut=False)
+
+    def _truncation_ended(self, log: PartitionLog, *, is_cut: bool) -> None:
+        """The log is cut, or there was no room for that."""
         partition = self._replicas.by_log.get(log)
-        if log.error is not None:
-            return
-        if effect.opened is None:
-            log.truncation.undo(effect)
-        else:
-            log.truncation.done(effect)
         if partition is None:
             return
         partition.high_watermark = max(min(partition.high_watermark, log.log_end_offset), log.log_start_offset)
@@ -279,7 +296,7 @@ class Following:
             return
         fetcher, followed = found
         records, followed.records = followed.records, None
-        if effect.opened is None:
+        if not is_cut:
             fetcher.back_off(followed, self.now_ms)
         elif records is not None:
             self._append(fetcher, followed, records)

@@ -19,9 +19,9 @@ from barnabas.cluster.messages import (
 from barnabas.metrics.family import Sample
 from barnabas.metrics.replica_families import FAILED_ISR_UPDATES, ISR_EXPANDS, ISR_SHRINKS
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.partition import Partition
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.replication.in_sync_replicas import IsrAnswer, PendingIsr
+from services.logstore.core.replica.in_sync_replicas import IsrAnswer, PendingIsr
+from services.logstore.core.replica.partition import Partition
+from services.logstore.core.replica.replicas import Replicas
 
 PARTITIONS_PER_REQUEST_MAX = 1000
 RETRY_MS = 100

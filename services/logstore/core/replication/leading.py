@@ -15,19 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from barnabas.channel.messages import ReplicaData, ReplicaFetch, ReplicaPiece, ReplicaPosition
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition, PartitionKey
-from services.logstore.core.replicas import Replicas
-from services.logstore.core.replication.follower_progress import FetchSession
-from services.logstore.core.replication.outbox import ReplicationOutbox
-from services.logstore.core.replication.throttles import Throttles
+from services.logstore.core.replica.follower_progress import FetchSession
+from services.logstore.core.replica.partition import Partition, PartitionKey
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.replica.throttles import Throttles
+from services.logstore.core.storage.effect_execution import EffectResult
 from services.logstore.core.storage.effects import ReadEffect
-from services.logstore.core.storage.leader_epochs import NO_EPOCH
-from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.storage.log.state.leader_epochs import NO_EPOCH
+from services.logstore.core.streams.completion import Completion
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.replication_outbox import ReplicationOutbox
 
 # Looked at for one answer; what remains comes with the next one. A step's work stays bounded.
 SLOTS_PER_ANSWER_MAX = 256
@@ -377,28 +380,32 @@ class Leading:
         if is_listed:
             quota.record(plan.effect.length, answer.begun_ms)
         answer.outstanding += 1
-        self._ranges[plan.effect] = _Range(stream, answer, followed, result, partition, plan)
-        self._outbox.add_effect(plan.effect)
+        self._read_range(_Range(stream, answer, followed, result, partition, plan), plan.effect)
         return True
 
-    def on_bytes(self, effect: ReadEffect, data: bytes) -> bool:
-        """The bytes of a range have come. False when no follower waits for them."""
+    def _read_range(self, awaited: _Range, effect: ReadEffect) -> None:
+        self._ranges[effect] = awaited
+        failed = partial(self._replicas.log_effect_failed, awaited.partition.log)
+        self._outbox.add_effect(effect, Completion(partial(self._on_bytes, effect), failed))
+
+    def _on_bytes(self, effect: ReadEffect, data: EffectResult) -> None:
+        """The bytes of a range have come, unless it has failed meanwhile."""
         awaited = self._ranges.pop(effect, None)
         if awaited is None:
-            return False
+            return
+        assert isinstance(data, bytes)
         try:
             records = awaited.partition.log.finish_read(awaited.plan, data)
         except DiskError as error:
             self._replicas.disk_failed(awaited.partition.log, error)
             self._fail(awaited, ErrorCode.KAFKA_STORAGE_ERROR)
-            return True
+            return
         if isinstance(records, ReadEffect):
-            self._ranges[records] = awaited
-            self._outbox.add_effect(records)
-            return True
+            self._read_range(awaited, records)
+            return
         if isinstance(records, ErrorCode):
             self._fail(awaited, records)
-            return True
+            return
         if not records:
             # No room for its next batch in this answer: first in another one.
             awaited.followed.is_answered = False
@@ -408,7 +415,6 @@ class Leading:
         awaited.partition.meter.replication_bytes_out += len(records)
         awaited.answer.outstanding -= 1
         self._send_if_complete(awaited.stream, awaited.answer)
-        return True
 
     def fail_pending(self, partition: Partition, error: ErrorCode) -> None:
         """What is being read of a partition fails at once: its leader epoch is over, or its directory is offline."""

@@ -12,22 +12,23 @@ from dataclasses import dataclass
 from barnabas.channel.messages import ReplicaHello, ReplicateRequest, ReplicateResponse, Welcome
 from barnabas.cluster.messages import AlterPartitionResponse
 from barnabas.metrics.family import Sample
-from services.logstore.core.broker_settings import BrokerSettings
-from services.logstore.core.checkpoints import Checkpoints
-from services.logstore.core.directories import Directories
-from services.logstore.core.outbox import Outbox
-from services.logstore.core.partition import Partition
-from services.logstore.core.replicas import Replicas
+from services.logstore.core.maintenance.checkpoints import Checkpoints
+from services.logstore.core.maintenance.directories import Directories
+from services.logstore.core.maintenance.full_disks import FullDisks
+from services.logstore.core.maintenance.retention import Retention
+from services.logstore.core.replica.broker_settings import BrokerSettings
+from services.logstore.core.replica.follower_progress import FetchSession
+from services.logstore.core.replica.partition import Partition
+from services.logstore.core.replica.replicas import Replicas
+from services.logstore.core.replica.throttles import QuotaWindows, Throttles
 from services.logstore.core.replication.fetcher import FetchLimits
-from services.logstore.core.replication.follower_progress import FetchSession
 from services.logstore.core.replication.following import Following
 from services.logstore.core.replication.isr_changes import IsrChanges
 from services.logstore.core.replication.leading import Leading, ReplicaStream
-from services.logstore.core.replication.outbox import LeaderLink, ReplicationOutbox, ReplicationOutgoing
-from services.logstore.core.replication.throttles import QuotaWindows, Throttles
-from services.logstore.core.retention import Retention
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.watches import Watches
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.streams.outbox import Outbox
+from services.logstore.core.streams.replication_outbox import LeaderLink, ReplicationOutbox, ReplicationOutgoing
+from services.logstore.core.streams.watches import Watches
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,6 +49,7 @@ class Replication:
         settings: BrokerSettings,
         directories: Directories,
         checkpoints: Checkpoints,
+        full_disks: FullDisks,
         retention: Retention,
         watches: Watches,
         outbox: Outbox,
@@ -83,6 +85,7 @@ class Replication:
         self.following = Following(
             replicas,
             checkpoints,
+            full_disks,
             outbox,
             self._says,
             config.limits,

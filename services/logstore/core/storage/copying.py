@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.ports.disk import Disk, DiskError, DiskErrorKind, DiskFile
-
-if TYPE_CHECKING:
-    from services.logstore.core.storage.effects import CopyEffect
+from services.logstore.core.storage.effects import CopyEffect
 
 
 def copy_files(disk: Disk, effect: CopyEffect) -> None:

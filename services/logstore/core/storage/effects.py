@@ -1,39 +1,20 @@
-"""What a log wants done to the disk on the hot path, as data.
+"""What a log wants done to the disk, as data: paths, positions and bytes, nothing of the log itself.
 
-The core never waits for bytes: it hands out an effect, an IO worker runs `execute`, and the core hears of the outcome
-in a later step. The simulation runs the same effects, and delays, fails or tears them.
+The core never waits for bytes: it hands out an effect, an IO worker carries it out (`effect_execution`), and the core
+takes the result in a later step. The simulation carries out the same effects, and delays, fails or tears them.
+What follows an effect is not part of it: see `Outbox.add_effect`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol, assert_never
+from typing import NamedTuple
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.compression import Codecs, Decompress
-from barnabas.ports.disk import Buffer, Disk, DiskError, DiskErrorKind, DiskFile
-from barnabas.wire.errors import ErrorCode
+from barnabas.ports.disk import Buffer, DiskFile
 from barnabas.wire.record_batch import BatchHeader
-from services.logstore.core.storage.batch_opening import Refusal, open_batch
-from services.logstore.core.storage.batch_search import OffsetAtTimestamp, first_record_of
-from services.logstore.core.storage.copying import copy_files
-from services.logstore.core.storage.flushing import flush, flush_together
-
-# Made by `Segment.mark`: bytes, bytes since the last index entry, largest timestamp with its offset, first timestamp,
-# whether the indexes are full, entries of both.
-SegmentMark = tuple[int, int, tuple[int, int] | None, int, bool, int, int]
-
-if TYPE_CHECKING:
-    from services.logstore.core.storage.log import PartitionLog
-    from services.logstore.core.storage.producer_state import ProducerState
-    from services.logstore.core.storage.segment import Segment
-
-
-class Cut(Protocol):
-    """Of `truncation`, which knows how logs are opened, as this file can't."""
-
-    def run(self, disk: Disk) -> PartitionLog: ...
+from services.logstore.core.storage.checkpoints import TopicPartition
 
 
 @dataclass(slots=True, frozen=True)
@@ -64,18 +45,16 @@ class FlushEffect:
     """Make everything below `upto_offset` durable. In this order: replacements, new files, small writes, then the
     flushes of files, then those of directories.
 
-    `files` are paths, new files among them.
+    `directory` is that of the log. `files` are paths, new files among them.
     """
 
-    log: PartitionLog
+    directory: str
     upto_offset: int
     replacements: list[FileReplacement] = field(default_factory=list)
     new_files: list[NewFile] = field(default_factory=list)
     writes: list[SmallWrite] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
-    closed_segments: list[Segment] = field(default_factory=list)
-    """Those that are durable as a whole, indexes and all, once this has run."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,31 +71,27 @@ class VolumeFlushEffect:
 class WriteEffect:
     """Append `buffers` to one segment's file: every batch that gathered while the last write was under way.
 
-    `tokens` are the callers' own, one per append, in order. With `flush` the write counts only once that has run too
-    (flush.messages): then the topic promises that what is acknowledged is on the disk.
+    `directory` is that of the log, `path` that of the segment's file. The log ends at `end_offset` then. With `flush`
+    the write counts only once that has been carried out too (flush.messages): then the topic promises that what is
+    acknowledged is on the disk.
     """
 
-    log: PartitionLog
-    segment: Segment
+    directory: str
     path: str
     position: int
     end_offset: int
-    mark: SegmentMark
-    """What the segment was before the first of these batches."""
     buffers: list[Buffer] = field(default_factory=list)
     byte_count: int = 0
     creates: list[str] = field(default_factory=list)
     """The files of the segment, when this is the first write to it: they are made, empty."""
-    tokens: list[object] = field(default_factory=list)
     index_writes: list[SmallWrite] = field(default_factory=list)
     flush: FlushEffect | None = None
 
 
 @dataclass(slots=True, eq=False)
 class ReadEffect:
-    """Read `length` bytes at `position`; answered with fewer only where the file ends."""
+    """Read `length` bytes at `position`; the result has fewer only where the file ends."""
 
-    log: PartitionLog
     file: DiskFile
     position: int
     length: int
@@ -124,29 +99,30 @@ class ReadEffect:
 
 @dataclass(slots=True, eq=False)
 class FindRecordEffect:
-    """Open a batch that has been read, and find its first record at or after a time. No disk, but work for a worker."""
+    """Open a batch that has been read, and find its first record at or after a time. No disk, but work for a worker.
 
-    log: PartitionLog
+    Result: an `OffsetAtTimestamp`, or None when every record from `from_offset` on is earlier.
+    """
+
     header: BatchHeader
     batch: bytes
     timestamp_ms: int
     from_offset: int
     decompress: Decompress
-    found: OffsetAtTimestamp | None = None
-    """The outcome: None when every record from `from_offset` on is earlier."""
-    has_failed: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class OpenBatchEffect:
-    """Look into a client's batch, and give it its topic's codec. No disk, but work for a worker."""
+class ValidateBatchEffect:
+    """Validate a client's batch record by record, and give it its topic's codec. No disk, but work for a worker.
+
+    Result: the batch to append, or a `Refusal`.
+    """
 
     records: memoryview
     topic_partition: str
     config: TopicConfig
     wall_ms: int
     codecs: Codecs
-    outcome: memoryview | Refusal | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +140,6 @@ class RetireEffect:
     may leave any number of them, but never a gap. The files are removed later (`DeleteFilesEffect`).
     """
 
-    log: PartitionLog
     directory: str
     segments: list[list[str]]
 
@@ -181,17 +156,43 @@ class DeleteFilesEffect:
     paths: list[str]
 
 
+@dataclass(slots=True, frozen=True)
+class SegmentFile:
+    """A segment as it is to be read: the path of its file, and the bytes of it that count.
+
+    `index_content` is its offset index where that is in memory; None: it is in the file at `index_path`.
+    """
+
+    path: str
+    base_offset: int
+    byte_count: int
+    index_path: str
+    index_content: bytes | None
+
+
+@dataclass(slots=True, frozen=True)
+class ProducersToLoad:
+    """Have the producers loaded as of `upto_offset`, from the snapshots in `directory` and the batches in `segments`,
+    which are in the order of their offsets.
+    """
+
+    directory: str
+    segments: list[SegmentFile]
+    upto_offset: int
+
+
 @dataclass(slots=True, eq=False)
 class TakeBackEffect:
-    """Undo what a write left behind that found no room: cut files, durably; see `log_room`."""
+    """Undo what a write left behind that found no room: cut files, durably; see `disk_full_recovery`.
 
-    log: PartitionLog
+    Result: the producers as of the log's end (`ProducerState`) where they are asked for.
+    """
+
+    directory: str
     cuts: list[tuple[str, int]]
     """(path, bytes to keep), of files that may not be there."""
-    load_producers: Callable[[Disk], ProducerState] | None = None
+    producers: ProducersToLoad | None = None
     """Where producers had batches that are taken back."""
-    producers: ProducerState | None = None
-    """The outcome: the producers as of the log's end."""
 
 
 @dataclass(slots=True, eq=False)
@@ -202,7 +203,6 @@ class CopyEffect:
     next step notices.
     """
 
-    log: PartitionLog
     log_directory: str
     future: str
     forgets: str = ""
@@ -222,32 +222,43 @@ class CopyEffect:
 
 @dataclass(slots=True, eq=False)
 class MovedEffect:
-    """A log has been moved: make it last that it is no longer in its old log directory, then forget that it was."""
+    """A log has been moved: make it last that it is no longer in its old log directory, then remove `marker`, which
+    says where it comes from.
+    """
 
-    log: PartitionLog
     old_log_directory: str
     marker: str
 
 
 @dataclass(slots=True, eq=False)
 class SpaceEffect:
-    """How much room the volume of a log directory has."""
+    """How much room the volume of a log directory has. Result: a `VolumeSpace`."""
 
     log_directory: str
-    total_bytes: int = -1
-    usable_bytes: int = -1
-    is_done: bool = False
-    has_failed: bool = False
+
+
+class VolumeSpace(NamedTuple):
+    total_bytes: int
+    usable_bytes: int
 
 
 @dataclass(slots=True, eq=False)
 class TruncateEffect:
-    """Cut a log: see `truncation`."""
+    """Cut a log at `offset`, or with `begin_anew` remove all of it and begin it anew there: see `log_cut`.
 
-    log: PartitionLog
-    cut: Cut
-    opened: PartitionLog | None = None
-    """The outcome: what the log is from then on."""
+    `index_writes` go first, then `leader_epochs`, the checkpoint as it is after the cut. Result: the `LogState` that
+    recovery finds then.
+    """
+
+    directory: str
+    topic_partition: TopicPartition
+    config: TopicConfig
+    offset: int
+    begin_anew: bool
+    recovery_point: int
+    log_start_offset: int
+    leader_epochs: FileReplacement
+    index_writes: list[SmallWrite]
 
 
 @dataclass(slots=True, eq=False)
@@ -271,9 +282,7 @@ class SwapEffect:
     `compaction.swap`.
     """
 
-    log: PartitionLog
     directory: str
-    segment: Segment
     phases: list[list[Rename]]
 
     @property
@@ -285,9 +294,8 @@ class SwapEffect:
 
 @dataclass(slots=True, eq=False)
 class DropCleanedEffect:
-    """Remove what a pass that was aborted has written and nobody has taken over."""
+    """Remove what a pass that was aborted has written and has not been taken over."""
 
-    log: PartitionLog
     directory: str
 
 
@@ -299,16 +307,13 @@ class DeleteDirectoryEffect:
 
 
 DELETED_SUFFIX = ".deleted"
-# As much as a large write: where less than that is free, the next ones would fail again.
-PROBE_BYTES = 8 * 1024 * 1024
-PROBE_FILE = "room-probe.tmp"
 CLEANED_SUFFIX = ".cleaned"
 
 StorageEffect = (
     WriteEffect
     | ReadEffect
     | FindRecordEffect
-    | OpenBatchEffect
+    | ValidateBatchEffect
     | FlushEffect
     | VolumeFlushEffect
     | ReplaceEffect
@@ -324,135 +329,3 @@ StorageEffect = (
     | DeleteFilesEffect
     | DeleteDirectoryEffect
 )
-
-
-def failed_by_fault(effect: StorageEffect, fault: Exception) -> bytes | DiskError:
-    """The outcome of an effect in which a fault of ours showed, an exception that no one expects there.
-
-    What is on disk then is unknown, and whoever waits for it has to hear something: the log directory goes offline, as
-    after an I/O error, and others lead its partitions. Work on a batch has touched no disk: only its request fails
-    (UNKNOWN_SERVER_ERROR, as in Kafka), or a batch that brings the fault to light would take every replica's disk.
-    """
-    match effect:
-        case OpenBatchEffect():
-            effect.outcome = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-            return b""
-        case FindRecordEffect():
-            effect.has_failed = True
-            return b""
-        case FlushEffect() | VolumeFlushEffect() | WriteEffect(flush=FlushEffect()):
-            operation = "flush"
-        case _:
-            operation = type(effect).__name__
-    return DiskError(DiskErrorKind.IO, operation, f"{type(fault).__name__}: {fault}")
-
-
-def execute(disk: Disk, effect: StorageEffect) -> bytes:
-    """Run one effect; the bytes of a read, nothing of the others. Raises DiskError."""
-    match effect:
-        case ReadEffect():
-            return disk.read_at(effect.file, effect.position, effect.length)
-        case FindRecordEffect():
-            effect.found = first_record_of(
-                effect.header, effect.batch, effect.timestamp_ms, effect.from_offset, effect.decompress
-            )
-        case OpenBatchEffect():
-            effect.outcome = open_batch(
-                effect.records, effect.topic_partition, effect.config, effect.wall_ms, effect.codecs
-            )
-        case WriteEffect():
-            for path in effect.creates:
-                disk.truncate(disk.open(path, create=True), 0)
-            disk.write_at(disk.open(effect.path), effect.position, effect.buffers)
-            for write in effect.index_writes:
-                disk.write_at(disk.open(write.path), write.position, (write.content,))
-            if effect.flush is not None:
-                flush(disk, effect.flush)
-        case FlushEffect():
-            flush(disk, effect)
-        case VolumeFlushEffect():
-            flush_together(disk, effect)
-        case ReplaceEffect():
-            disk.replace_file(effect.replacement.path, effect.replacement.content)
-        case RetireEffect():
-            _retire(disk, effect)
-        case SwapEffect():
-            _swap(disk, effect)
-        case DropCleanedEffect():
-            _unless_gone(_drop_cleaned, disk, effect.directory)
-        case TakeBackEffect():
-            _take_back(disk, effect)
-        case TruncateEffect():
-            effect.opened = effect.cut.run(disk)
-        case ProbeEffect():
-            _probe(disk, f"{effect.log_directory}/{PROBE_FILE}")
-        case CopyEffect():
-            copy_files(disk, effect)
-        case MovedEffect():
-            disk.flush_directory(effect.old_log_directory)
-            _unless_gone(disk.remove, effect.marker)
-        case SpaceEffect():
-            effect.total_bytes, effect.usable_bytes = disk.space(effect.log_directory)
-        case DeleteFilesEffect():
-            for path in effect.paths:
-                _unless_gone(disk.remove, path)
-        case DeleteDirectoryEffect():
-            for entry in disk.list(effect.path):
-                disk.remove(f"{effect.path}/{entry.name}")
-            disk.remove_directory(effect.path)
-        case _:
-            assert_never(effect)
-    return b""
-
-
-def _retire(disk: Disk, effect: RetireEffect) -> None:
-    # The segment that is the first one from now on may be so new that its name is not durable yet.
-    disk.flush_directory(effect.directory)
-    for paths in effect.segments:
-        for path in paths:
-            _unless_gone(disk.rename, path, path + DELETED_SUFFIX)
-        disk.flush_directory(effect.directory)
-
-
-def _take_back(disk: Disk, effect: TakeBackEffect) -> None:
-    for path, byte_count in effect.cuts:
-        # The failed write may not have come to making the files of its segment.
-        if disk.exists(path):
-            file = disk.open(path)
-            disk.truncate(file, byte_count)
-            disk.flush(file)
-    if effect.load_producers is not None:
-        effect.producers = effect.load_producers(disk)
-
-
-def _probe(disk: Disk, path: str) -> None:
-    try:
-        disk.write_at(disk.open(path, create=True), 0, (bytes(PROBE_BYTES),))
-    finally:
-        _unless_gone(disk.remove, path)
-
-
-def _swap(disk: Disk, effect: SwapEffect) -> None:
-    for renames in effect.phases:
-        for source, target, may_be_absent in renames:
-            paths = f"{effect.directory}/{source}", f"{effect.directory}/{target}"
-            if may_be_absent:
-                _unless_gone(disk.rename, *paths)
-            else:
-                disk.rename(*paths)
-        disk.flush_directory(effect.directory)
-
-
-def _drop_cleaned(disk: Disk, directory: str) -> None:
-    for entry in disk.list(directory):
-        if entry.name.endswith(CLEANED_SUFFIX):
-            disk.remove(f"{directory}/{entry.name}")
-
-
-def _unless_gone(operation: Callable[..., None], *arguments: object) -> None:
-    """Many of the files are only there sometimes: snapshots, indexes of transactions."""
-    try:
-        operation(*arguments)
-    except DiskError as error:
-        if error.kind is not DiskErrorKind.NOT_FOUND:
-            raise

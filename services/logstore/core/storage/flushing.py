@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from barnabas.ports.disk import Disk
-
-if TYPE_CHECKING:
-    from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
+from services.logstore.core.storage.effects import FlushEffect, VolumeFlushEffect
 
 NEW_SUFFIX = ".tmp"
 """Of a checkpoint before it has its name; a start removes what is left of them."""

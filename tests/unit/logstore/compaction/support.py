@@ -21,13 +21,13 @@ from barnabas.wire.record_batch import (
     parse_header,
     patch_log_append_time,
 )
-from services.logstore.core.storage.compaction.cleanable import cleanable
+from services.logstore.core.maintenance.cleanable import cleanable
 from services.logstore.core.storage.compaction.cleaning_pass import CleaningPass
 from services.logstore.core.storage.compaction.orders import CleanedSegment, PassStatistics
 from services.logstore.core.storage.compaction.transactions import AbortedTransaction, format_transaction_index
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.segment import file_name
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.segment.segment import file_name
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, reopen, settle
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -120,14 +120,14 @@ def clean(
     its_pass = CleaningPass(disk, order, CODECS, keys_max, buffer_bytes)
     for step in its_pass.steps():
         if isinstance(step, CleanedSegment):
-            effect = log.take_swap(step)
+            effect = log.begin_swap(step)
             assert effect is not None
             execute(disk, effect)
             log.on_swapped(effect)
             for path in effect.replaced_paths:
                 if disk.exists(path):
                     disk.remove(path)
-    log.first_dirty_offset = its_pass.next_dirty_offset
+    log.state.first_dirty_offset = its_pass.next_dirty_offset
     return its_pass.statistics
 
 

@@ -8,8 +8,7 @@ from barnabas.cluster.messages import LeaderAndIsr
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.cleaning import DEATHS_MAX
-from services.logstore.core.outbox import Outgoing
+from services.logstore.core.maintenance.cleaning import DEATHS_MAX
 from services.logstore.core.storage.checkpoints import parse_offsets
 from services.logstore.core.storage.compaction.cleaner import Cleaner
 from services.logstore.core.storage.compaction.orders import (
@@ -22,7 +21,8 @@ from services.logstore.core.storage.compaction.orders import (
     PassReport,
 )
 from services.logstore.core.storage.effects import SwapEffect
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import values_of
 from tests.unit.logstore.service.support import (
@@ -176,7 +176,7 @@ def test_logs_that_are_not_compacted_are_left_alone() -> None:
 def test_nothing_is_cleaned_by_the_defaults_before_the_topics_own_settings_are_known(host: CleaningHost) -> None:
     host.fill("a", "a", "a", "a")
     again = CleaningHost(host.disk)
-    again.log.config = host.log.config
+    again.log.state.config = host.log.config
     again.flush()
     again.tick()
     assert again.commands == []

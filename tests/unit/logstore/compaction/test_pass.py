@@ -6,7 +6,7 @@ import pytest
 
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Compression, Record, assemble_batch, build_batch, parse_header
-from services.logstore.core.storage.compaction.cleanable import cleanable
+from services.logstore.core.maintenance.cleanable import cleanable
 from services.logstore.core.storage.compaction.cleaner import Cleaner
 from services.logstore.core.storage.compaction.cleaning_pass import CleaningPass
 from services.logstore.core.storage.compaction.groups import SEGMENTS_MAX, group_segments
@@ -19,9 +19,10 @@ from services.logstore.core.storage.compaction.orders import (
     UncleanableLog,
 )
 from services.logstore.core.storage.compaction.transactions import AbortedTransaction, parse_transaction_index
-from services.logstore.core.storage.effects import ReadEffect, execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.segment import RELATIVE_OFFSET_MAX
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.segment.segment import RELATIVE_OFFSET_MAX
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.compaction.support import (
     BUFFER_BYTES,

@@ -196,7 +196,7 @@ def test_a_cut_makes_clean_what_is_cut_off_dirty_again() -> None:
     host = following_host()
     follow_to(host, 0, 0, 0)
     log = partition_of(host).log
-    log.first_dirty_offset = 5
+    log.state.first_dirty_offset = 5
     fetch = fetch_of(host)
     answer(host, fetch, ReplicaData(1, 0, 0, LEADER, 2, 0, diverging_epoch=0, diverging_end_offset=2))
     host.settle()

@@ -33,7 +33,7 @@ from barnabas.wire.messages.offset_fetch import (
 )
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from services.logstore.core.coordinator.groups.config import GroupConfig
-from services.logstore.core.outbox import Outgoing
+from services.logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, WATCH, Host, topic
 

@@ -38,9 +38,10 @@ from barnabas.ports.disk import DiskError
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
 from services.logstore.core.logstore import LogstoreConfig, LogstoreCore
-from services.logstore.core.outbox import Outgoing
-from services.logstore.core.storage.effects import StorageEffect, execute
-from services.logstore.core.storage.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.directories.log_directory import LogDirectory, OpenedPartition
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import StorageEffect
+from services.logstore.core.streams.outbox import Outgoing
 from tests.sim.disk_model import DiskModel
 
 NODE_ID = 1

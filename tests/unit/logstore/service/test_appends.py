@@ -69,12 +69,12 @@ def test_a_write_under_way_gathers_what_comes_meanwhile_into_the_next_and_order_
         host.turn()
     (first,) = host.held
     assert isinstance(first, WriteEffect)
-    assert len(first.tokens) == 1
+    assert len(first.buffers) == 1
     host.run_effect(first)
     assert [result.base_offset for result in append_results(host.turn())] == [0]
     (second,) = host.held
     assert isinstance(second, WriteEffect)
-    assert len(second.tokens) == 3
+    assert len(second.buffers) == 3
     host.run_effect(second)
     results = append_results(host.turn())
     assert [(result.request_id, result.base_offset) for result in results] == [

@@ -14,18 +14,18 @@ from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.runtime.compression import CODECS
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import parse_header
-from services.logstore.core.storage import effects
-from services.logstore.core.storage.batch_opening import Refusal
+from services.logstore.core.storage import effect_execution
+from services.logstore.core.storage.batches.batch_opening import Refusal
 from services.logstore.core.storage.effects import (
     DeleteDirectoryEffect,
     FindRecordEffect,
     FlushEffect,
-    OpenBatchEffect,
     ReadEffect,
+    ValidateBatchEffect,
     WriteEffect,
 )
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.recovery import open_log
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.recovery.log_recovery import open_log
 from services.logstore.shell import io_workers
 from services.logstore.shell.io_workers import IN_PLACE_BYTES_MAX, Completion, IoWorkers
 from services.logstore.shell.posix_disk import PosixDisk
@@ -80,7 +80,7 @@ async def outcomes(count: int) -> list[Completion]:
 
 def write(log: PartitionLog, value_bytes: int = 20) -> WriteEffect:
     log.append(memoryview(batch(value_bytes=value_bytes)), 0, WALL_MS, None)
-    effect = log.take_write()
+    effect = log.begin_write()
     assert effect is not None
     return effect
 
@@ -104,10 +104,10 @@ async def test_small_writes_are_done_in_place_until_the_turns_budget_is_spent(
 
 async def test_a_write_that_has_to_be_flushed_is_handed_over(workers: IoWorkers, log: PartitionLog) -> None:
     effect = write(log)
-    effect.flush = FlushEffect(log, 1)
+    effect.flush = FlushEffect(log.directory, 1)
     workers.begin_turn()
     assert workers.run_in_place(effect) is None
-    assert workers.run_in_place(FlushEffect(log, 1)) is None
+    assert workers.run_in_place(FlushEffect(log.directory, 1)) is None
 
 
 async def test_after_a_slow_write_workers_do_the_writes_for_a_while(
@@ -148,15 +148,15 @@ async def test_what_the_page_cache_has_is_read_in_place(workers: IoWorkers, log:
     workers.run_in_place(effect)
     log.on_written(effect)
     position, length = 0, log.written_position
-    read = ReadEffect(log, log.segments.active.file, position, length)
+    read = ReadEffect(log.segments.active.file, position, length)
     outcome = workers.run_in_place(read)
     if outcome is None:
         pytest.skip("this file system has no RWF_NOWAIT")
     assert isinstance(outcome, bytes)
     assert outcome[61:] == batch()[61:]
     # Past the end of the file, only a worker can tell that there is no more.
-    assert workers.run_in_place(ReadEffect(log, log.segments.active.file, position, length + 1)) is None
-    assert workers.run_in_place(ReadEffect(log, log.segments.active.file, 0, IN_PLACE_BYTES_MAX + 1)) is None
+    assert workers.run_in_place(ReadEffect(log.segments.active.file, position, length + 1)) is None
+    assert workers.run_in_place(ReadEffect(log.segments.active.file, 0, IN_PLACE_BYTES_MAX + 1)) is None
 
 
 async def test_an_error_is_an_outcome(workers: IoWorkers, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_a_fault_in_a_worker_is_an_outcome_and_the_worker_goes_on(
     monkeypatch.setattr(SlowDisk, "flush", broken)
     workers.submit(write(log))
     for _ in range(4):  # More than there are workers.
-        workers.submit(FlushEffect(log, 1, files=[log.segments.active.log_path]))
+        workers.submit(FlushEffect(log.directory, 1, files=[log.segments.active.log_path]))
     for _, outcome in await outcomes(5):
         assert isinstance(outcome, DiskError)
         assert outcome.kind is DiskErrorKind.IO
@@ -185,16 +185,14 @@ async def test_a_fault_in_a_worker_is_an_outcome_and_the_worker_goes_on(
 async def test_a_fault_in_the_work_on_a_batch_is_no_fault_of_the_disk(
     workers: IoWorkers, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effects, "open_batch", broken)
-    monkeypatch.setattr(effects, "first_record_of", broken)
+    monkeypatch.setattr(effect_execution, "open_batch", broken)
+    monkeypatch.setattr(effect_execution, "first_record_of", broken)
     records = batch()
-    opening = OpenBatchEffect(memoryview(records), "t-0", TopicConfig(), WALL_MS, CODECS)
-    search = FindRecordEffect(log, parse_header(records), bytes(records), 0, 0, CODECS.decompress)
+    opening = ValidateBatchEffect(memoryview(records), "t-0", TopicConfig(), WALL_MS, CODECS)
+    search = FindRecordEffect(parse_header(records), bytes(records), 0, 0, CODECS.decompress)
     workers.submit(opening)
     workers.submit(search)
-    assert [outcome for _, outcome in await outcomes(2)] == [b"", b""]
-    assert opening.outcome == Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert search.has_failed
+    assert [outcome for _, outcome in await outcomes(2)] == [Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)] * 2
 
 
 async def test_a_read_in_place_that_fails_is_an_outcome(
@@ -207,7 +205,7 @@ async def test_a_read_in_place_that_fails_is_an_outcome(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(io_workers.os, "preadv", preadv)
-    outcome = workers.run_in_place(ReadEffect(log, log.segments.active.file, 0, 10))
+    outcome = workers.run_in_place(ReadEffect(log.segments.active.file, 0, 10))
     assert isinstance(outcome, DiskError)
 
 
@@ -216,7 +214,7 @@ def broken(*_: object) -> None:
 
 
 async def test_many_effects_come_back_once_each(workers: IoWorkers, log: PartitionLog) -> None:
-    reads = [ReadEffect(log, log.segments.active.file, 0, 10) for _ in range(500)]
+    reads = [ReadEffect(log.segments.active.file, 0, 10) for _ in range(500)]
     for effect in reads:
         workers.submit(effect)
     assert {id(effect) for effect, _ in await outcomes(500)} == {id(effect) for effect in reads}

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.runtime.config import ConfigError, build_config
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log_copy import MOVED_FROM, Origin
-from services.logstore.core.storage.log_directory import LogDirectory
+from services.logstore.core.storage.directories.log_copy import MOVED_FROM, Origin
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.effect_execution import execute
 from services.logstore.shell.config import LogstoreSettings
 from services.logstore.shell.log_dirs import DirectoryLocks, LoadedDirectories, StartRefused, load_directories
 from services.logstore.shell.posix_disk import PosixDisk

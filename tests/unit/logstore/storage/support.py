@@ -7,12 +7,13 @@ from barnabas.ports.compression import Decompress
 from barnabas.ports.disk import Disk, DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from services.logstore.core.storage.batch_search import OffsetAtTimestamp
-from services.logstore.core.storage.effects import ReadEffect, VolumeFlushEffect, execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.log_directory import LogDirectory
-from services.logstore.core.storage.log_reads import ReadPlan
-from services.logstore.core.storage.recovery import OpenedLog, open_log
+from services.logstore.core.storage.batches.batch_search import OffsetAtTimestamp
+from services.logstore.core.storage.directories.log_directory import LogDirectory
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.recovery.log_recovery import OpenedLog, open_log
 
 DIRECTORY = "/data/orders-0"
 WALL_MS = 1_700_000_000_000
@@ -75,8 +76,8 @@ def settle(disk: Disk, log: PartitionLog, now_ms: int = 0) -> list[object]:
     """Run writes and due flushes until nothing is left; the tokens that came back. A failure takes the log offline."""
     tokens: list[object] = []
     while True:
-        effect = log.take_write()
-        flush = None if effect is not None else log.take_flush(now_ms)
+        effect = log.begin_write()
+        flush = None if effect is not None else log.begin_due_flush(now_ms)
         try:
             if effect is not None:
                 execute(disk, effect)
@@ -92,7 +93,7 @@ def settle(disk: Disk, log: PartitionLog, now_ms: int = 0) -> list[object]:
 
 def close(disk: Disk, log: PartitionLog) -> None:
     settle(disk, log)
-    flush = log.take_closing_flush()
+    flush = log.begin_closing_flush()
     if flush is not None:
         execute(disk, flush)
         log.on_flushed(flush)
@@ -168,7 +169,7 @@ def lookup(
 
 def flush_all(disk: Disk, directory: LogDirectory) -> None:
     """The closing flushes, whatever their form."""
-    for effect in directory.closing_flushes():
-        execute(disk, effect)
-        for flush in effect.flushes if isinstance(effect, VolumeFlushEffect) else [effect]:
-            flush.log.on_flushed(flush)
+    for closing in directory.closing_flushes():
+        execute(disk, closing.effect)
+        for log, flush in closing.flushes:
+            log.on_flushed(flush)

@@ -11,7 +11,7 @@ from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import Record, build_batch, crc_is_valid, iterate_headers, parse_header
-from services.logstore.core.storage.effects import execute
+from services.logstore.core.storage.effect_execution import execute
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, new_log, read, refusal, settle
 
@@ -46,7 +46,7 @@ def test_a_large_batch_is_not_copied_and_arrives_whole() -> None:
     log = new_log(disk)
     records = batch(1, value_bytes=100_000)
     append(log, records)
-    effect = log.take_write()
+    effect = log.begin_write()
     assert effect is not None
     assert sum(len(buffer) for buffer in effect.buffers) == len(records)
     assert isinstance(effect.buffers[1], memoryview)
@@ -104,7 +104,7 @@ def test_a_large_batch_is_not_copied_and_arrives_whole() -> None:
 def test_what_is_not_one_sound_batch_is_refused(records: bytes, error: ErrorCode) -> None:
     log = new_log(DiskModel())
     assert refusal(log, records) is error
-    assert log.take_write() is None
+    assert log.begin_write() is None
 
 
 @pytest.mark.parametrize("length", [1, 11, 12, 60, 61, -1])
@@ -174,23 +174,23 @@ def test_appends_wait_for_their_write_and_gather_meanwhile() -> None:
     disk = DiskModel()
     log = new_log(disk)
     append(log, batch(), token="first")
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     append(log, batch(2), token="second")
     append(log, batch(3), token="third")
-    assert log.take_write() is None, "one write at a time"
+    assert log.begin_write() is None, "one write at a time"
     assert (log.next_offset, log.log_end_offset) == (6, 0)
     assert read(disk, log, 0) == b""
     execute(disk, write)
     assert log.on_written(write) == ["first"]
     assert log.log_end_offset == 1
-    gathered = log.take_write()
+    gathered = log.begin_write()
     assert gathered is not None
     assert gathered.byte_count == len(batch(2)) + len(batch(3))
     execute(disk, gathered)
     assert log.on_written(gathered) == ["second", "third"]
     assert log.log_end_offset == 6
-    assert log.take_write() is None
+    assert log.begin_write() is None
 
 
 def test_a_failed_write_fails_every_append_that_waits_and_takes_the_log_offline() -> None:
@@ -200,14 +200,14 @@ def test_a_failed_write_fails_every_append_that_waits_and_takes_the_log_offline(
     assert settle(disk, log) == ["done"]
     disk.faults.append(Fault("write_at", ".log", written_bytes=10))
     append(log, batch(), token="first")
-    write = log.take_write()
+    write = log.begin_write()
     append(log, batch(), token="second")
     assert write is not None
     with pytest.raises(DiskError) as caught:
         execute(disk, write)
     assert log.fail(caught.value) == ["first", "second"]
     assert log.on_written(write) == []
-    assert (log.log_end_offset, log.take_write(), log.take_flush(0)) == (1, None, None)
+    assert (log.log_end_offset, log.begin_write(), log.begin_due_flush(0)) == (1, None, None)
     assert log.append(memoryview(batch()), 0, WALL_MS, None) is ErrorCode.KAFKA_STORAGE_ERROR
     assert read(disk, log, 0) is ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -226,11 +226,11 @@ def test_flush_messages_1_counts_nothing_before_it_is_on_the_disk() -> None:
     disk = DiskModel()
     log = new_log(disk, TopicConfig(flush_messages=1))
     append(log, batch(), token="first")
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     assert write.flush is not None
     append(log, batch(), token="second")
-    assert log.take_write() is None
+    assert log.begin_write() is None
     execute(disk, write)
     assert log.on_written(write) == ["first"]
     assert log.recovery_point == 1
@@ -258,17 +258,22 @@ def test_a_failed_flush_is_never_tried_again() -> None:
     append(log, batch(), token="lost")
     assert settle(disk, log) == ["lost"]
     assert log.error is not None
-    assert (log.log_end_offset, log.recovery_point, log.take_write(), log.take_flush(1 << 40)) == (0, 0, None, None)
+    assert (log.log_end_offset, log.recovery_point, log.begin_write(), log.begin_due_flush(1 << 40)) == (
+        0,
+        0,
+        None,
+        None,
+    )
     assert fault.hits == 1
 
 
 def test_flush_ms_flushes_what_is_written() -> None:
     disk = DiskModel()
     log = new_log(disk, TopicConfig(flush_ms=1000))
-    assert log.take_flush(5) is None
+    assert log.begin_due_flush(5) is None
     append(log, batch())
     settle(disk, log, now_ms=1004)
     assert log.recovery_point == 0
     settle(disk, log, now_ms=1005)
     assert log.recovery_point == 1
-    assert log.take_flush(9000) is None, "nothing new"
+    assert log.begin_due_flush(9000) is None, "nothing new"

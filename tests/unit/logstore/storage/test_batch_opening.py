@@ -21,7 +21,13 @@ from barnabas.wire.record_batch import (
     decode_payload,
     parse_header,
 )
-from services.logstore.core.storage.batch_opening import RECORD_ERRORS_MAX, Refusal, may_open, must_open, open_batch
+from services.logstore.core.storage.batches.batch_opening import (
+    RECORD_ERRORS_MAX,
+    Refusal,
+    may_open,
+    must_open,
+    open_batch,
+)
 
 WALL_MS = 1_700_000_000_000
 COMPACT = TopicConfig(cleanup_policy="compact")

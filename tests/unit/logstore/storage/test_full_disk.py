@@ -7,8 +7,9 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import FlushEffect, WriteEffect, execute
-from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import FlushEffect, WriteEffect
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import (
     DIRECTORY,
@@ -38,14 +39,14 @@ def no_room(operation: str, path_part: str = "", *, written_bytes: int = 0, skip
 def run_full(disk: DiskModel, log: PartitionLog) -> list[object]:
     """Run what the log wants done until something finds no room; the tokens that come back for that."""
     while True:
-        effect: WriteEffect | FlushEffect | None = log.take_write() or log.take_flush(0)
+        effect: WriteEffect | FlushEffect | None = log.begin_write() or log.begin_due_flush(0)
         assert effect is not None, "there was room"
         try:
             execute(disk, effect)
         except DiskError as error:
             if isinstance(effect, WriteEffect):
-                return log.room.write_failed(effect, error)
-            log.room.flush_failed(effect, error)
+                return log.on_write_without_room(effect, error)
+            log.on_flush_without_room(effect, error)
             return []
         if isinstance(effect, WriteEffect):
             log.on_written(effect)
@@ -54,11 +55,10 @@ def run_full(disk: DiskModel, log: PartitionLog) -> list[object]:
 
 
 def take_back(disk: DiskModel, log: PartitionLog) -> None:
-    effect = log.room.take()
+    effect = log.begin_taking_back()
     if effect is not None:
-        execute(disk, effect)
-        log.room.done(effect)
-    assert log.room.accept()
+        log.disk_full.done(effect, execute(disk, effect))
+    assert log.disk_full.accept_appends()
 
 
 def check_like_reopened(disk: DiskModel, log: PartitionLog) -> None:
@@ -216,12 +216,12 @@ def test_a_flush_without_room_is_begun_anew(disk: DiskModel, operation: str, pat
     log = new_log(disk, CONFIG)
     for number in range(4):
         append(log, batch(timestamp_ms=WALL_MS + number, producer_id=1, producer_epoch=0, base_sequence=number))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     execute(disk, write)
     log.on_written(write)
     append(log, batch())
-    second = log.take_write()
+    second = log.begin_write()
     assert second is not None
     execute(disk, second)
     log.on_written(second)

@@ -10,10 +10,11 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers
-from services.logstore.core.storage.effects import ReadEffect, execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_reads import ReadPlan
-from services.logstore.core.storage.log_start import RetentionOutcome
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.storage.log.features.log_retention import RetentionOutcome
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import (
     DIRECTORY,
@@ -54,7 +55,7 @@ def retire(disk: DiskModel, log: PartitionLog, high_watermark: int, wall_ms: int
     if log.apply_retention(high_watermark, wall_ms) is RetentionOutcome.ROLLED:
         settle(disk, log)
         log.apply_retention(high_watermark, wall_ms)
-    effect = log.take_retirement()
+    effect = log.begin_retirement()
     if effect is None:
         return []
     execute(disk, effect)
@@ -125,7 +126,7 @@ def test_whole_segments_below_the_log_start_go_whatever_the_policy_says() -> Non
     disk = DiskModel()
     log = filled(disk, retention_ms=-1)
     log.delete_records(9, 10)
-    log.config = config(cleanup_policy="compact")
+    log.state.config = config(cleanup_policy="compact")
     retired = retire(disk, log, 10)
     assert base_offsets(log) == [8]
     assert [path.removeprefix(f"{DIRECTORY}/") for path in retired if ".log" in path] == [
@@ -226,13 +227,13 @@ def test_a_log_that_is_busy_keeps_its_active_segment_until_later() -> None:
 def test_files_are_not_renamed_under_a_flush_that_wants_them() -> None:
     disk = DiskModel()
     log = filled(disk, 5, retention_ms=0, flush_ms=100)
-    flush = log.take_flush(100)
+    flush = log.begin_due_flush(100)
     assert flush is not None
     assert log.apply_retention(4, WALL_MS + 9 * DAY_MS) is RetentionOutcome.RETIRED
-    assert log.take_retirement() is None
+    assert log.begin_retirement() is None
     execute(disk, flush)
     log.on_flushed(flush)
-    assert log.take_retirement() is not None
+    assert log.begin_retirement() is not None
     assert not log.is_idle
 
 
@@ -260,7 +261,7 @@ def test_a_crash_among_the_renames_leaves_a_log_without_a_gap(seed: int) -> None
     close(disk, log)
     disk.flush_directory("/")
     assert log.apply_retention(25, WALL_MS + 99 * DAY_MS)
-    effect = log.take_retirement()
+    effect = log.begin_retirement()
     assert effect is not None
     disk.faults.append(Fault("rename", "", DiskErrorKind.IO, skip=random.randrange(24)))
     with pytest.raises(Exception, match="EIO"):

@@ -6,20 +6,20 @@ import pytest
 
 from barnabas.cluster.topic_config import LOG_APPEND_TIME, TopicConfig
 from barnabas.wire.errors import ErrorCode
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.producer_state import (
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.log.state.producer_state import (
     BATCHES_KEPT,
     BATCHES_KEPT_MAX,
     PRODUCERS_MAX,
     PRODUCERS_WITH_MANY_BATCHES,
-    SNAPSHOT_SUFFIX,
     ForgottenBatch,
     ProducerEntry,
     ProducerState,
     parse_snapshot,
     stray_snapshots,
 )
+from services.logstore.core.storage.segment.segment import SNAPSHOT_SUFFIX
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import (
     DIRECTORY,
@@ -150,7 +150,7 @@ def test_a_duplicate_of_a_batch_not_yet_written_waits_for_that_write() -> None:
     disk = DiskModel()
     log = new_log(disk)
     append(log, produced(0), token="first")
-    write = log.take_write()
+    write = log.begin_write()
     append(log, produced(1), token="second")
     under_way = append(log, produced(0), token="first again")
     queued = append(log, produced(1), token="second again")

@@ -7,9 +7,10 @@ import pytest
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import iterate_headers, parse_header
-from services.logstore.core.storage.effects import ReadEffect, execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.log_reads import ReadPlan
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import ReadEffect
+from services.logstore.core.storage.log.features.log_reads import ReadPlan
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import (
     append,
@@ -136,7 +137,7 @@ def test_an_old_high_watermark_is_kept_to_the_byte(disk: DiskModel) -> None:
 
 def test_reads_see_nothing_of_a_write_under_way(disk: DiskModel, log: PartitionLog) -> None:
     append(log, batch(2))
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     execute(disk, write)
     assert read(disk, log, 20) == b""
@@ -176,8 +177,8 @@ def test_a_gap_that_compaction_left_at_a_segments_end_is_passed_over(disk: DiskM
     log = new_log(disk)
     append(log, batch(2))
     settle(disk, log)
-    log.next_offset = log.log_end_offset = 10
-    log.config = TopicConfig(segment_bytes=BATCH_BYTES)
+    log.state.next_offset = log.state.log_end_offset = 10
+    log.state.config = TopicConfig(segment_bytes=BATCH_BYTES)
     append(log, batch(2))
     settle(disk, log)
     assert offsets(read(disk, log, 5)) == [10]

@@ -8,9 +8,9 @@ from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import patch_offsets
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.replicated_batches import append_replicated, begins_before, begins_behind_wide_gap
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.features.replicated_batches import begins_before, begins_behind_wide_gap
+from services.logstore.core.storage.log.partition_log import PartitionLog
 from tests.sim.disk_model import DiskModel
 from tests.unit.logstore.storage.support import WALL_MS, append, batch, new_log, read, read_all, reopen, settle
 
@@ -23,7 +23,7 @@ def placed(base_offset: int, leader_epoch: int = 0, records_count: int = 1, **fi
 
 
 def take(log: PartitionLog, records: bytes, leader_epoch: int = 9) -> ErrorCode | str | None:
-    return append_replicated(log, memoryview(records), leader_epoch, WALL_MS)
+    return log.append_replicated(memoryview(records), leader_epoch, WALL_MS)
 
 
 @pytest.mark.parametrize("config", [TopicConfig(), TopicConfig(segment_bytes=250, index_interval_bytes=0)])
@@ -66,12 +66,12 @@ def test_a_gap_is_what_compaction_has_left() -> None:
 def test_an_empty_log_may_begin_behind_a_gap_wider_than_a_segment() -> None:
     disk = DiskModel()
     log = new_log(disk)
-    assert begins_behind_wide_gap(log, memoryview(placed(2**31))) == 2**31
-    assert begins_behind_wide_gap(log, memoryview(placed(2**31 - 1))) is None
+    assert begins_behind_wide_gap(log.state, memoryview(placed(2**31))) == 2**31
+    assert begins_behind_wide_gap(log.state, memoryview(placed(2**31 - 1))) is None
     assert isinstance(take(log, placed(2**31)), str)
-    assert (log.next_offset, log.take_write()) == (0, None)
+    assert (log.next_offset, log.begin_write()) == (0, None)
     assert take(log, placed(0)) is None
-    assert begins_behind_wide_gap(log, memoryview(placed(2**31))) is None, "it is not empty any more"
+    assert begins_behind_wide_gap(log.state, memoryview(placed(2**31))) is None, "it is not empty any more"
 
 
 def damaged(records: bytes, position: int) -> bytes:
@@ -100,7 +100,7 @@ def test_what_does_not_fit_changes_nothing(records: bytes) -> None:
     assert take(log, placed(0, 1, 5)) is None
     settle(disk, log)
     assert isinstance(take(log, records), str)
-    assert (log.next_offset, log.take_write()) == (5, None)
+    assert (log.next_offset, log.begin_write()) == (5, None)
     assert log.leader_epochs.entries() == [(1, 0)]
 
 
@@ -126,16 +126,15 @@ def test_a_log_without_room_takes_nothing_and_forgets_what_it_could_not_write() 
     disk = DiskModel()
     log = new_log(disk)
     assert take(log, placed(0) + placed(1)) is None
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
-    assert log.room.write_failed(write, DiskError(DiskErrorKind.NO_SPACE, "write_at", "")) == []
+    assert log.on_write_without_room(write, DiskError(DiskErrorKind.NO_SPACE, "write_at", "")) == []
     assert log.next_offset == 0
     assert take(log, placed(0)) is ErrorCode.KAFKA_STORAGE_ERROR
-    undo = log.room.take()
+    undo = log.begin_taking_back()
     assert undo is not None
-    execute(disk, undo)
-    log.room.done(undo)
-    assert log.room.accept()
+    log.disk_full.done(undo, execute(disk, undo))
+    assert log.disk_full.accept_appends()
     assert take(log, placed(0)) is None
     settle(disk, log)
     assert read_all(disk, log) == [(0, 0)]

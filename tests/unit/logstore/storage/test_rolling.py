@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from barnabas.cluster.topic_config import TopicConfig
-from services.logstore.core.storage.effects import execute
-from services.logstore.core.storage.log import AppendOutcome, PartitionLog
-from services.logstore.core.storage.producer_state import parse_snapshot
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.log.partition_log import AppendOutcome, PartitionLog
+from services.logstore.core.storage.log.state.producer_state import parse_snapshot
 from tests.sim.disk_model import DiskModel, Fault
 from tests.unit.logstore.storage.support import DIRECTORY, WALL_MS, append, batch, new_log, read_all, settle
 
@@ -62,7 +62,7 @@ def test_a_full_index_ends_a_segment() -> None:
 def test_offsets_that_overflow_a_relative_offset_end_a_segment() -> None:
     log = new_log(DiskModel())
     append(log, batch())
-    log.next_offset = 2**31 - 1
+    log.state.next_offset = 2**31 - 1
     append(log, batch())
     assert base_offsets(log) == [0]
     append(log, batch())
@@ -77,7 +77,7 @@ def test_a_roll_flushes_the_closed_segment_with_indexes_snapshot_and_epochs() ->
     settle(disk, log)
     assert log.recovery_point == 0
     append(log, batch(), leader_epoch=3)
-    flush = log.take_flush(0)
+    flush = log.begin_due_flush(0)
     assert flush is not None
     assert flush.upto_offset == 1
     execute(disk, flush)
@@ -98,15 +98,15 @@ def test_a_closed_segment_is_flushed_only_once_all_of_it_is_written() -> None:
     log = new_log(disk, TopicConfig(segment_bytes=len(batch())))
     append(log, batch())
     append(log, batch())
-    assert log.take_flush(0) is None
-    write = log.take_write()
+    assert log.begin_due_flush(0) is None
+    write = log.begin_write()
     assert write is not None
     assert write.end_offset == 1, "a write ends where its segment does"
-    assert log.take_flush(0) is None
+    assert log.begin_due_flush(0) is None
     execute(disk, write)
     log.on_written(write)
-    assert log.take_flush(0) is not None
-    assert log.take_flush(0) is None, "one flush at a time"
+    assert log.begin_due_flush(0) is not None
+    assert log.begin_due_flush(0) is None, "one flush at a time"
 
 
 def test_flush_messages_1_flushes_earlier_segments_before_a_later_one_counts() -> None:
@@ -116,7 +116,7 @@ def test_flush_messages_1_flushes_earlier_segments_before_a_later_one_counts() -
     append(log, batch())
     settle(disk, log)
     append(log, batch())
-    write = log.take_write()
+    write = log.begin_write()
     assert write is not None
     assert write.flush is not None
     paths = [path for path in write.flush.files if path.endswith(".log")]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import DiskError, DiskErrorKind
-from services.logstore.core.storage.effects import TruncateEffect, execute
-from services.logstore.core.storage.log import PartitionLog
-from services.logstore.core.storage.producer_state import ProducerState
-from services.logstore.core.storage.truncation import take_truncation
+from services.logstore.core.storage.effect_execution import execute
+from services.logstore.core.storage.effects import TruncateEffect
+from services.logstore.core.storage.log.partition_log import PartitionLog
+from services.logstore.core.storage.log.state.producer_state import ProducerState
 from tests.sim.disk_model import DiskModel, Fault, MachineStopped
 from tests.unit.logstore.storage.support import append, batch, new_log, read_all, reopen, settle
 
@@ -33,10 +33,9 @@ def written_log(disk: DiskModel, config: TopicConfig = SMALL_SEGMENTS) -> Partit
 
 
 def cut(disk: DiskModel, log: PartitionLog, offset: int, *, begin_anew: bool = False) -> TruncateEffect:
-    assert log.truncation.begin(offset, begin_anew=begin_anew)
-    effect = take_truncation(log)
-    execute(disk, effect)
-    log.truncation.done(effect)
+    assert log.begin_truncation(offset, begin_anew=begin_anew)
+    effect = log.truncation.begin_cut()
+    log.on_truncated(effect, execute(disk, effect))
     return effect
 
 
@@ -110,9 +109,9 @@ def test_the_recovery_point_is_back_before_anything_is_cut_and_flushes_do_not_mo
     log = written_log(disk, TopicConfig(flush_ms=0))
     settle(disk, log, now_ms=1)
     assert log.recovery_point == 20
-    assert log.truncation.begin(10)
+    assert log.begin_truncation(10)
     assert log.recovery_point == 10
-    assert log.take_flush(10_000) is None
+    assert log.begin_due_flush(10_000) is None
     assert not log.is_idle
     log.truncation.give_up()
     assert log.is_idle
@@ -123,12 +122,12 @@ def test_nothing_is_cut_beside_other_work() -> None:
     disk = DiskModel()
     log = written_log(disk)
     append(log, batch(), leader_epoch=4)
-    assert not log.truncation.begin(4)
+    assert not log.begin_truncation(4)
     settle(disk, log)
-    log.is_being_cleaned = True
-    assert not log.truncation.begin(4)
-    log.is_being_cleaned = False
-    assert log.truncation.begin(4)
+    log.state.is_being_cleaned = True
+    assert not log.begin_truncation(4)
+    log.state.is_being_cleaned = False
+    assert log.begin_truncation(4)
 
 
 def test_without_room_nothing_is_cut_and_the_log_goes_on() -> None:
@@ -136,8 +135,8 @@ def test_without_room_nothing_is_cut_and_the_log_goes_on() -> None:
     log = written_log(disk)
     before = snapshot_of(log.producers)
     disk.faults.append(Fault("write_at", kind=DiskErrorKind.NO_SPACE, written_bytes=3))
-    assert log.truncation.begin(10)
-    effect = take_truncation(log)
+    assert log.begin_truncation(10)
+    effect = log.truncation.begin_cut()
     with pytest.raises(DiskError) as failure:
         execute(disk, effect)
     assert failure.value.is_lack_of_room
@@ -153,10 +152,10 @@ def test_without_room_nothing_is_cut_and_the_log_goes_on() -> None:
 def test_once_it_is_cutting_a_lack_of_room_is_as_bad_as_any_failure() -> None:
     disk = DiskModel()
     log = written_log(disk)
-    assert log.truncation.begin(10)
+    assert log.begin_truncation(10)
     disk.faults.append(Fault("remove", kind=DiskErrorKind.NO_SPACE))
     with pytest.raises(DiskError) as failure:
-        execute(disk, take_truncation(log))
+        execute(disk, log.truncation.begin_cut())
     assert not failure.value.is_lack_of_room
 
 
@@ -173,12 +172,11 @@ def test_a_crash_at_any_operation_leaves_a_log_that_opens_right(seed: int) -> No
     disk.flush_directory("/")
     offset = random.randrange(0, 20, 2)
     begin_anew = random.random() < 0.2
-    assert log.truncation.begin(offset, begin_anew=begin_anew)
-    effect = take_truncation(log)
+    assert log.begin_truncation(offset, begin_anew=begin_anew)
+    effect = log.truncation.begin_cut()
     disk.interrupt_after = random.randrange(0, 30)
     try:
-        execute(disk, effect)
-        log.truncation.done(effect)
+        log.on_truncated(effect, execute(disk, effect))
         append(log, batch(2, value_bytes=50), leader_epoch=6)
         settle(disk, log, now_ms=2)
     except MachineStopped:

@@ -1,8 +1,8 @@
 """What each API key asks of the groups of one partition, and what it is answered.
 
-An answer that rests on what is in the log, or will be, waits until that is committed (`Journal.answer`); a refusal, and
-a generation that is being made, rest on nothing but memory. Who waits for other members is held back for a moment, then
-told to wait by a `GroupWait`, and collects the answer later.
+An answer that rests on what is in the log, or will be, waits until that is committed (`CoordinatorLogWriter.answer`); a
+refusal, and a generation that is being made, rest on nothing but memory. Who waits for other members is held back for
+a moment, then told to wait by a `GroupWait`, and collects the answer later.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ from barnabas.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDele
 from barnabas.wire.messages.offset_fetch import OffsetFetchRequest
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from services.logstore.core.coordinator.groups.clock import Clock
+from services.logstore.core.coordinator.groups.coordinator_log_writer import (
+    CoordinatorLogWriter,
+    Deferred,
+    StreamAnswer,
+)
+from services.logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
 from services.logstore.core.coordinator.groups.fetching import fetch_offsets
 from services.logstore.core.coordinator.groups.group import Group, GroupState
-from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import Joining, refused_join
-from services.logstore.core.coordinator.groups.journal import Deferred, Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.leaving import heartbeat, leave
 from services.logstore.core.coordinator.groups.listing import describe_group
 from services.logstore.core.coordinator.groups.member import Member
@@ -70,8 +74,8 @@ class GroupCalls:
         joining: Joining,
         rebalancing: Rebalancing,
         offsets: Offsets,
-        holding: Holding,
-        journal: Journal,
+        holding: DelayedGroupResponses,
+        journal: CoordinatorLogWriter,
         clock: Clock,
         answers: list[StreamAnswer],
     ) -> None:

@@ -1,6 +1,6 @@
-"""The coordinator of groups of one logstore: its partitions of `__consumer_offsets`, and the doors to them.
+"""The coordinator of groups of one logstore: its partitions of `__consumer_offsets`, and what it is told of them.
 
-One turn of whoever opens the doors (`services.logstore.core.logstore`):
+One turn of the host (`services.logstore.core.logstore`):
 
     coordinator.begin_turn(now_ms, wall_ms)
     coordinator.on_call(stream_id, call)            # answered in `take_answers`, in this turn or a later one
@@ -10,7 +10,7 @@ One turn of whoever opens the doors (`services.logstore.core.logstore`):
     coordinator.take_moved()                        # for purgatory pods that watch groups
     coordinator.group_state(partition, group_id)
 
-and `on_leadership`, `on_read`, `on_committed`, `on_lost` as in `services.logstore.core.coordinator.doors`, at any time.
+and `on_leadership`, `on_read`, `on_committed`, `on_lost` as in `coordinator.coordinator_log`, at any time.
 """
 
 from __future__ import annotations
@@ -24,15 +24,19 @@ from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import MalformedFrame
-from services.logstore.core.coordinator.doors import CoordinatedLog
+from services.logstore.core.coordinator.coordinator_log import CoordinatedLog
 from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
+from services.logstore.core.coordinator.groups.coordinator_log_writer import (
+    CoordinatorLogWriter,
+    Deferred,
+    StreamAnswer,
+)
 from services.logstore.core.coordinator.groups.deadlines import Deadlines
+from services.logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
 from services.logstore.core.coordinator.groups.group import Steps
 from services.logstore.core.coordinator.groups.group_partition import GroupPartition
-from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import MakeMemberId
-from services.logstore.core.coordinator.groups.journal import Deferred, Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.listing import list_groups
 from services.logstore.core.coordinator.groups.meter import GroupMeter
 
@@ -48,9 +52,9 @@ class GroupCoordinator:
         self._deadlines = Deadlines()
         self._partitions: dict[int, GroupPartition] = {}
         self._answers: list[StreamAnswer] = []
-        self._written: dict[Journal, None] = {}
+        self._written: dict[CoordinatorLogWriter, None] = {}
         """Has something to append at the end of the turn."""
-        self._holding: dict[Holding, None] = {}
+        self._holding: dict[DelayedGroupResponses, None] = {}
         """Holds calls back."""
         self._loading: dict[int, GroupPartition] = {}
         self._untidy: dict[int, GroupPartition] = {}
@@ -125,7 +129,7 @@ class GroupCoordinator:
         self._answers.clear()
         return answers
 
-    # --- doors --------------------------------------------------------------------------------------------------------
+    # --- the coordinator's logs ---------------------------------------------------------------------------------------
 
     def on_leadership(self, partition: int, leader_epoch: int, log: CoordinatedLog, now_ms: int) -> None:
         self._clock.now_ms = now_ms

@@ -12,15 +12,15 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
-from services.logstore.core.coordinator.doors import CoordinatedLog
+from services.logstore.core.coordinator.coordinator_log import CoordinatedLog
 from services.logstore.core.coordinator.groups.calls import GroupCalls, heartbeat_answer
 from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
+from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, StreamAnswer
 from services.logstore.core.coordinator.groups.deadlines import Deadlines
+from services.logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
 from services.logstore.core.coordinator.groups.group import GroupState, Steps
-from services.logstore.core.coordinator.groups.holding import Holding
 from services.logstore.core.coordinator.groups.joining import Joining, MakeMemberId
-from services.logstore.core.coordinator.groups.journal import Journal, StreamAnswer
 from services.logstore.core.coordinator.groups.loading import Loader
 from services.logstore.core.coordinator.groups.meter import GroupMeter
 from services.logstore.core.coordinator.groups.offsets import Offsets
@@ -46,8 +46,8 @@ class GroupPartition:
         clock: Clock,
         deadlines: Deadlines,
         answers: list[StreamAnswer],
-        written: dict[Journal, None],
-        holding: dict[Holding, None],
+        written: dict[CoordinatorLogWriter, None],
+        holding: dict[DelayedGroupResponses, None],
         steps: Steps,
         meter: GroupMeter,
     ) -> None:
@@ -55,14 +55,14 @@ class GroupPartition:
         self.leader_epoch = leader_epoch
         self.log = log
         self.groups = Groups(steps)
-        self.journal = Journal(log, leader_epoch, answers, written)
+        self.journal = CoordinatorLogWriter(log, leader_epoch, answers, written)
         self.loader: Loader | None = Loader(self.groups, decompress, log.end_offset(), clock.wall_ms)
         self._config = config
         self._answers = answers
         self._rebalancing = Rebalancing(config, self.journal, deadlines, clock, meter)
         self._offsets = Offsets(config, self.journal, clock, meter)
         joining = Joining(config, self.groups, self._rebalancing, self.journal, deadlines, clock, make_member_id)
-        self.holding = Holding(config.hold_ms, self.groups, deadlines, clock, holding)
+        self.holding = DelayedGroupResponses(config.hold_ms, self.groups, deadlines, clock, holding)
         self._calls = GroupCalls(
             leader_epoch,
             self.groups,

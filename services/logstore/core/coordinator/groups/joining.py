@@ -16,9 +16,9 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
+from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from services.logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
 from services.logstore.core.coordinator.groups.group import Group, GroupState
-from services.logstore.core.coordinator.groups.journal import Deferred, Journal
 from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.rebalancing import Rebalancing, told_error
 from services.logstore.core.coordinator.groups.registry import Groups
@@ -42,7 +42,7 @@ class Joining:
         config: GroupConfig,
         groups: Groups,
         rebalancing: Rebalancing,
-        journal: Journal,
+        journal: CoordinatorLogWriter,
         deadlines: Deadlines,
         clock: Clock,
         make_member_id: MakeMemberId,

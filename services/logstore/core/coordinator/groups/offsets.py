@@ -1,7 +1,7 @@
 """Committed offsets: committed, deleted, and forgotten with time.
 
-What is committed counts in memory at once, and is answered when the log has it (`Journal.answer`), as is what is
-fetched: no offset that anybody was told can be taken back.
+What is committed counts in memory at once, and is answered when the log has it (`CoordinatorLogWriter.answer`), as is
+what is fetched: no offset that anybody was told can be taken back.
 
 Source: Kafka's OffsetMetadataManager; KIP-211 for when offsets expire, KIP-496 for their deletion.
 """
@@ -27,8 +27,8 @@ from barnabas.wire.messages.offset_delete import (
 from barnabas.wire.primitives import STRING_BYTES_MAX
 from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
+from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter
 from services.logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
-from services.logstore.core.coordinator.groups.journal import Journal
 from services.logstore.core.coordinator.groups.meter import GroupMeter
 from services.logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record
 from services.logstore.core.coordinator.groups.registry import drop_offset
@@ -69,9 +69,11 @@ def check_delete(group: Group | None) -> ErrorCode:
 
 
 class Offsets:
-    """Of all groups of one partition of `__consumer_offsets`. To be called while `Journal.check` allows to write."""
+    """Of all groups of one partition of `__consumer_offsets`. To be called while `CoordinatorLogWriter.check` allows to
+    write.
+    """
 
-    def __init__(self, config: GroupConfig, journal: Journal, clock: Clock, meter: GroupMeter) -> None:
+    def __init__(self, config: GroupConfig, journal: CoordinatorLogWriter, clock: Clock, meter: GroupMeter) -> None:
         self._meter = meter
         self._config = config
         self._journal = journal

@@ -1,7 +1,7 @@
 """The two phases of a rebalance: all members join, then the leader's assignments are stored and told.
 
 What has to be answered comes to be found in the `Member` (`joined`, `synced`), and the group takes a step. What a
-response depends on in the log is waited for by `Journal`.
+response depends on in the log is waited for by `CoordinatorLogWriter`.
 
 Source: Kafka's GroupMetadataManager (classic groups), KIP-62, KIP-134, KIP-345.
 """
@@ -15,9 +15,9 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from services.logstore.core.coordinator.groups.clock import Clock
 from services.logstore.core.coordinator.groups.config import GroupConfig
+from services.logstore.core.coordinator.groups.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from services.logstore.core.coordinator.groups.deadlines import Deadline, Deadlines
 from services.logstore.core.coordinator.groups.group import Group, GroupState
-from services.logstore.core.coordinator.groups.journal import Deferred, Journal
 from services.logstore.core.coordinator.groups.member import Member
 from services.logstore.core.coordinator.groups.meter import GroupMeter
 from services.logstore.core.coordinator.groups.stored_groups import store_record
@@ -30,7 +30,7 @@ class Rebalancing:
     """All classic groups of one partition of `__consumer_offsets`."""
 
     def __init__(
-        self, config: GroupConfig, journal: Journal, deadlines: Deadlines, clock: Clock, meter: GroupMeter
+        self, config: GroupConfig, journal: CoordinatorLogWriter, deadlines: Deadlines, clock: Clock, meter: GroupMeter
     ) -> None:
         self._meter = meter
         self._config = config

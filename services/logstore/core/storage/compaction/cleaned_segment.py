@@ -11,7 +11,7 @@ from services.logstore.core.storage.compaction.transactions import (
     format_transaction_index,
 )
 from services.logstore.core.storage.effects import CLEANED_SUFFIX
-from services.logstore.core.storage.segment import Segment, file_name
+from services.logstore.core.storage.segment.segment import Segment, file_name
 
 
 class CleanedSegmentWriter:

@@ -27,7 +27,7 @@ from services.logstore.core.storage.compaction.transactions import (
     TransactionRetention,
     parse_transaction_index,
 )
-from services.logstore.core.storage.segment import LOG_SUFFIX, file_name
+from services.logstore.core.storage.segment.segment import LOG_SUFFIX, file_name
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from barnabas.cluster.topic_config import TopicConfig
 from services.logstore.core.storage.compaction.orders import SourceSegment
-from services.logstore.core.storage.segment import (
+from services.logstore.core.storage.segment.segment import (
     OFFSET_INDEX_SUFFIX,
     RELATIVE_OFFSET_MAX,
     TIME_INDEX_SUFFIX,

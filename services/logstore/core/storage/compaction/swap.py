@@ -13,35 +13,37 @@ were opened under their first names; reads that have begun on an old one are pla
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from barnabas.cluster.topic_config import TopicConfig
 from barnabas.ports.disk import Disk
 from services.logstore.core.storage.compaction.orders import CleanedSegment
 from services.logstore.core.storage.compaction.transactions import TRANSACTION_INDEX_SUFFIX
 from services.logstore.core.storage.effects import CLEANED_SUFFIX, DELETED_SUFFIX, Rename, SwapEffect
-from services.logstore.core.storage.producer_state import SNAPSHOT_SUFFIX
-from services.logstore.core.storage.scan import scan_batches
-from services.logstore.core.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
-
-if TYPE_CHECKING:
-    from services.logstore.core.storage.log import PartitionLog
+from services.logstore.core.storage.segment.log_segments import LogSegments
+from services.logstore.core.storage.segment.scan import scan_batches
+from services.logstore.core.storage.segment.segment import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    file_name,
+)
 
 SWAP_SUFFIX = ".swap"
 _LOG_LAST = (*INDEX_SUFFIXES, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 
 
-def begin_swap(disk: Disk, log: PartitionLog, cleaned: CleanedSegment) -> SwapEffect | None:
-    """Change the log in memory; the effect does the same on the disk. None when the segments it was made of are not
-    all there any more. Raises DiskError.
+def plan_swap(
+    disk: Disk, directory: str, config: TopicConfig, segments: LogSegments, cleaned: CleanedSegment
+) -> tuple[SwapEffect, Segment] | None:
+    """Change the log in memory; the effect does the same on the disk. Returned with the segment that is new; None when
+    the segments it was made of are not all there any more. Raises DiskError.
     """
-    replaced = log.segments.closed_neighbours(cleaned.replaced)
+    replaced = segments.closed_neighbours(cleaned.replaced)
     if replaced is None:
         return None
-    segment = Segment(
-        disk, log.directory, cleaned.base_offset, 0, log.config, cleaned.byte_count, name_suffix=CLEANED_SUFFIX
-    )
+    segment = Segment(disk, directory, cleaned.base_offset, 0, config, cleaned.byte_count, name_suffix=CLEANED_SUFFIX)
     segment.hold_files()
-    log.segments.replace(replaced, segment)
+    segments.replace(replaced, segment)
     for old in replaced:
         old.is_retired = True
     old_names = [file_name(offset, suffix) for offset in cleaned.replaced for suffix in _LOG_LAST]
@@ -53,7 +55,7 @@ def begin_swap(disk: Disk, log: PartitionLog, cleaned: CleanedSegment) -> SwapEf
         [_rename(name, name + DELETED_SUFFIX) for name in old_names],
         [_rename(name + SWAP_SUFFIX, name) for name in new_names],
     ]
-    return SwapEffect(log, log.directory, segment, phases)
+    return SwapEffect(directory, phases), segment
 
 
 def _rename(source: str, target: str) -> Rename:

@@ -1,0 +1,1 @@
+"""Appends, reads and queries of gateways."""

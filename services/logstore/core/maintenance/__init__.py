@@ -1,0 +1,1 @@
+"""What a logstore does by the clock and for its disks."""

@@ -1,0 +1,1 @@
+"""What a batch is checked for, and what is found in it."""

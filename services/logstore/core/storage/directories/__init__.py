@@ -1,0 +1,1 @@
+"""Log directories: what is in them, whose they are, and moves between them."""

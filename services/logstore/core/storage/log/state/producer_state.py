@@ -1,0 +1,274 @@
+"""What a partition knows of its idempotent producers, and the `.snapshot` files that keep it.
+
+Kafka's rules (ProducerStateManager, ProducerAppendInfo, ProducerStateEntry of 4.3):
+
+- A batch equal to one of the last ones is a duplicate and gets its first offset back. UNKNOWN_PRODUCER_ID is no longer
+  answered.
+- Sequences are gapless inside an epoch and wrap from 2^31-1 to 0. A new epoch starts at 0. An older one is
+  INVALID_PRODUCER_EPOCH.
+- A producer never heard of may start anywhere: its state may have expired, or its records may have been deleted. So of
+  several batches that a *new* producer has in flight, a later one may be taken after earlier ones were refused; those
+  are out of order from then on, and the client begins anew with another epoch (KIP-360). Kafka insists on 0 only for
+  transactions of version 2 (KIP-890).
+- A snapshot keeps of each producer its last batch: after a restart only that one is known as a duplicate, and those
+  that have been read back since the snapshot.
+- A producer expires by the timestamp of its last batch, which is the client's own where the topic has CreateTime.
+
+In two points it differs. Kafka reads a connection only when the request before is answered, so that a batch that comes
+again is among the last five, and an older one is OUT_OF_ORDER_SEQUENCE_NUMBER. Here the batches in flight of one
+connection are all in the log while a client may send on at the next leader. So the last BATCHES_KEPT_MAX are known, or
+the last five of each where more than PRODUCERS_WITH_MANY_BATCHES producers write. One that is older still, and lies
+within the unbroken run of sequences that this log is known to hold, is a repetition without a known offset
+(`ForgottenBatch`): once it is committed its producer is answered DUPLICATE_SEQUENCE_NUMBER, a success without an offset
+(of which librdkafka reports offsets from -1 on). With OUT_OF_ORDER_SEQUENCE_NUMBER Java sends it until its delivery
+timeout, and librdkafka ends with a fatal error.
+
+Kafka bounds the number of producers by nothing but that expiry, and a client may invent their ids. Here a partition
+keeps PRODUCERS_MAX at most, and lets go of those that have not written for longest, as if they had expired.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.record_batch import BatchHeader
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_COORDINATOR_EPOCH = -1
+NO_OFFSET = -1
+BATCHES_KEPT = 5
+BATCHES_KEPT_MAX = 64
+PRODUCERS_WITH_MANY_BATCHES = 500
+"""With 64 batches each they take 8 MB."""
+PRODUCERS_MAX = 20_000
+"""Of one partition: 8 MB of memory with one batch each, 20 MB with five."""
+_SECOND_CHANCES = 16
+SEQUENCE_MAX = 2**31 - 1
+_RUN_LENGTH_MAX = 2**30
+"""Half of all sequences: a longer run would not tell what is behind from what is ahead."""
+
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = struct.Struct(">hI")
+_SNAPSHOT_COUNT = struct.Struct(">i")
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+class ProducedBatch(NamedTuple):
+    """One batch of a producer in the log."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ForgottenBatch(NamedTuple):
+    """A batch that the log holds, older than those whose offsets are known."""
+
+    end_offset_max: int
+    """It ends at or before this offset."""
+
+
+@dataclass(slots=True)
+class ProducerEntry:
+    """One producer's last batches, oldest first. All belong to `producer_epoch`."""
+
+    producer_id: int
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    last_timestamp_ms: int = -1
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    transaction_first_offset: int = NO_OFFSET
+    batches: list[ProducedBatch] = field(default_factory=list)
+    offset_when_passed_over: int = NO_OFFSET
+    """Its last offset when it was last spared as one that might have to go."""
+    run_length: int = 0
+    """Sequences up to the last one that are known to be in the log without a gap; `_RUN_LENGTH_MAX` at most."""
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def forgotten(self, last_sequence: int, last_offset_delta: int) -> ForgottenBatch | None:
+        """The batch that ends with `last_sequence`, if it is in the log ahead of `batches`."""
+        if not self.batches:
+            return None
+        oldest = self.batches[0]
+        kept = ((self.last_sequence - oldest.last_sequence) & SEQUENCE_MAX) + oldest.offset_delta + 1
+        behind = (self.last_sequence - last_sequence) & SEQUENCE_MAX
+        if kept <= behind < self.run_length - last_offset_delta:
+            return ForgottenBatch(oldest.first_offset)
+        return None
+
+
+def sequence_after(sequence: int, increment: int) -> int:
+    """The sequence `increment` after `sequence`; after 2^31-1 comes 0."""
+    return (sequence + increment) & SEQUENCE_MAX
+
+
+class ProducerState:
+    """All producers of one partition, as of its last assigned offset."""
+
+    def __init__(self) -> None:
+        self._producers: dict[int, ProducerEntry] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def entries(self) -> list[ProducerEntry]:
+        return list(self._producers.values())
+
+    def check(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, last_offset_delta: int
+    ) -> ProducedBatch | ForgottenBatch | ErrorCode:
+        """NONE when the batch may be appended, the batch that it repeats, or why it is refused."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            return ErrorCode.NONE
+        if producer_epoch == entry.producer_epoch:
+            if base_sequence == sequence_after(entry.last_sequence, 1):
+                return ErrorCode.NONE
+            last_sequence = sequence_after(base_sequence, last_offset_delta)
+            for batch in entry.batches:
+                if batch.last_sequence == last_sequence and batch.offset_delta == last_offset_delta:
+                    return batch
+            return entry.forgotten(last_sequence, last_offset_delta) or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if producer_epoch < entry.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if base_sequence != 0:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        return ErrorCode.NONE
+
+    def update(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        last_offset_delta: int,
+        last_offset: int,
+        timestamp_ms: int,
+    ) -> None:
+        """Take note of a batch that is in the log. Never refuses: what a leader accepted is so."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            if len(self._producers) >= PRODUCERS_MAX:
+                self._let_one_go()
+            entry = self._producers[producer_id] = ProducerEntry(producer_id)
+        if producer_epoch != entry.producer_epoch:
+            entry.producer_epoch = producer_epoch
+            entry.batches.clear()
+            entry.run_length = 0
+        elif base_sequence != sequence_after(entry.last_sequence, 1):
+            entry.run_length = 0
+        entry.run_length = min(entry.run_length + last_offset_delta + 1, _RUN_LENGTH_MAX)
+        kept_max = BATCHES_KEPT_MAX if len(self._producers) <= PRODUCERS_WITH_MANY_BATCHES else BATCHES_KEPT
+        if len(entry.batches) >= kept_max:
+            del entry.batches[: len(entry.batches) - kept_max + 1]
+        last_sequence = sequence_after(base_sequence, last_offset_delta)
+        entry.batches.append(ProducedBatch(last_sequence, last_offset, last_offset_delta, timestamp_ms))
+        entry.last_timestamp_ms = timestamp_ms
+
+    def _let_one_go(self) -> None:
+        """The one that has been known for longest, unless it has written since it was last looked at for this.
+
+        Nothing has to be kept in order for it while batches come in.
+        """
+        producers = self._producers
+        for _ in range(_SECOND_CHANCES):
+            producer_id, entry = next(iter(producers.items()))
+            last_offset = entry.batches[-1].last_offset if entry.batches else NO_OFFSET
+            if last_offset == entry.offset_when_passed_over and entry.transaction_first_offset == NO_OFFSET:
+                break
+            entry.offset_when_passed_over = last_offset
+            producers[producer_id] = producers.pop(producer_id)
+        del producers[next(iter(producers))]
+
+    def remove_expired(self, wall_ms: int, expiration_ms: int) -> None:
+        """Forget producers without an open transaction whose last timestamp is `expiration_ms` ago or more."""
+        expired_upto_ms = wall_ms - expiration_ms
+        expired = [
+            producer_id
+            for producer_id, entry in self._producers.items()
+            if entry.last_timestamp_ms <= expired_upto_ms and entry.transaction_first_offset == NO_OFFSET
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+
+    def clear(self) -> None:
+        self._producers.clear()
+
+    def load(self, entries: Iterable[ProducerEntry]) -> None:
+        """Start from a snapshot."""
+        self._producers = {entry.producer_id: entry for entry in entries}
+
+    def snapshot(self) -> bytes:
+        """The content of a `.snapshot` file (version 1): of each producer its last batch."""
+        body = bytearray(_SNAPSHOT_COUNT.pack(len(self._producers)))
+        for entry in self._producers.values():
+            last = entry.batches[-1] if entry.batches else None
+            body += _SNAPSHOT_ENTRY.pack(
+                entry.producer_id,
+                entry.producer_epoch,
+                last.last_sequence if last else NO_SEQUENCE,
+                last.last_offset if last else NO_OFFSET,
+                last.offset_delta if last else 0,
+                entry.last_timestamp_ms,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+        return _SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
+
+
+def note_producer(producers: ProducerState, header: BatchHeader) -> None:
+    """Take note of a batch that is in the log."""
+    if header.producer_id >= 0 and header.base_sequence >= 0:
+        producers.update(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.last_offset_delta,
+            header.last_offset,
+            header.max_timestamp,
+        )
+
+
+def parse_snapshot(content: bytes) -> list[ProducerEntry] | None:
+    """The producers of a `.snapshot` file; None when it is torn, of another version, or not one at all."""
+    body_start = _SNAPSHOT_HEADER.size
+    entries_start = body_start + _SNAPSHOT_COUNT.size
+    if len(content) < entries_start:
+        return None
+    version, crc = _SNAPSHOT_HEADER.unpack_from(content)
+    if version != _SNAPSHOT_VERSION or crc != crc32c(memoryview(content)[body_start:]):
+        return None
+    count = _SNAPSHOT_COUNT.unpack_from(content, body_start)[0]
+    if count < 0 or len(content) - entries_start != count * _SNAPSHOT_ENTRY.size:
+        return None
+    entries = []
+    for fields in _SNAPSHOT_ENTRY.iter_unpack(memoryview(content)[entries_start:]):
+        producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp_ms, coordinator_epoch, first = fields
+        batch = ProducedBatch(last_sequence, last_offset, offset_delta, timestamp_ms)
+        batches = [batch] if last_offset >= 0 else []
+        entries.append(ProducerEntry(producer_id, epoch, timestamp_ms, coordinator_epoch, first, batches))
+    return entries
+
+
+def stray_snapshots(snapshot_offsets: Collection[int], segment_base_offsets: Collection[int]) -> list[int]:
+    """Those that no segment begins with, such as clean shutdowns leave at the log's end. The newest is kept where it is
+    ahead of all segments: it spares a scan of the last one.
+    """
+    strays = sorted(set(snapshot_offsets) - set(segment_base_offsets))
+    if strays and strays[-1] > max(segment_base_offsets, default=-1):
+        strays.pop()
+    return strays

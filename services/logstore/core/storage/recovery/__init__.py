@@ -1,0 +1,1 @@
+"""How a log is found on a disk."""
