@@ -23,7 +23,7 @@ from tests.integration.running_cluster import ROOT
 
 LIBS = Path(os.environ.get("BARNABAS_PEER_LIBS") or ROOT / ".cache/peer/libs")
 _JAVA_SOURCES = ROOT / "tests/compat/java"
-_STARTED_SECONDS_MAX = 60
+_STARTED_SECONDS_MAX = 120
 _HOST = "127.0.0.1"
 # New metadata would give ids to producers that those in an old log have.
 _first_producer_ids = itertools.count(10**9, 10**9)
