@@ -1,7 +1,7 @@
 """Messages that are too large for one turn of an event loop: they are packed and read over several.
 
-The others of the loop have their turns between. Whoever needs an order of messages waits for the one before: a stream
-does (`barnabas.runtime.streams`).
+Other work of the loop has its turns between. A caller that needs the order of messages waits for the one before, as a
+stream does (`barnabas.runtime.streams`).
 """
 
 from __future__ import annotations
