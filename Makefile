@@ -34,6 +34,8 @@ PROFILE ?=
 OF ?=
 BASE_BRANCH ?=
 BASE ?= python:3.12-slim
+OFFLINE ?=
+ETCD_IMAGE ?=
 JAVA ?= eclipse-temurin:17-jdk
 WORKERS ?= 3
 TIER ?=
@@ -42,7 +44,7 @@ PYTEST := $(BIN)/python -m pytest -q
 # Cases of integration mostly wait: there are more workers than cores, and a module stays on one of them.
 PYTEST_BY_MODULE := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image pipeline-image chart manifests k8s-e2e pipeline-k8s ci
+.PHONY: help setup up down status clean check test test-deep durations jars lint style imports type format proto proto-check unit sim sim-explore mutants crash crash-mutants crash-loop fuzz faults rolling-kills rolling-groups moving-leaders blackout rolling-etcd costly-requests record-clients mixed-versions etcd integration compat bench bench-replicated bench-failover bench-groups bench-metrics pipeline pipeline-test pipeline-million tables bench-freshness bench-pipeline slow-hop peer registry image image-test pipeline-image chart manifests k8s-e2e pipeline-k8s ci
 
 help: ## Show this help
 	@echo "Barnabas: a Kafka broker, taken apart. The commands:"
@@ -240,6 +242,10 @@ image: ## Build a container image per role: IMAGE=barnabas BASE=python:3.12-slim
 		docker build --file deploy/k8s/Dockerfile --build-arg BASE=$(BASE) --build-arg ROLE=$$role --build-arg EXTRAS=$(EXTRAS) \
 			--tag $(IMAGE)-$$role:$$(awk -F '"' '/^version/ { print $$2 }' pyproject.toml) . || exit 1; \
 	done
+
+image-test: setup ## Build the images and run them with etcd under testcontainers: kill -9, upgrade from the last release; BASE=, STEPS=kill, OFFLINE=1
+	@$(BIN)/python -m tests.images --base $(BASE) $(if $(OFFLINE),--offline) $(if $(ETCD_IMAGE),--etcd-image $(ETCD_IMAGE)) \
+		$(if $(STEPS),--steps $(STEPS))
 
 pipeline-image: ## Build the image of the pipeline's Spark jobs: IMAGE=barnabas BASE=python:3.12-slim JAVA=eclipse-temurin:17-jdk
 	@DOCKER_BUILDKIT=1 docker build --file deploy/pipeline/Dockerfile --build-arg BASE=$(BASE) --build-arg JAVA=$(JAVA) \
