@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from docker.errors import DockerException
+
 from tests.faults.cluster import signals_end_the_run
 from tests.images.builds import Builder, chart_etcd
 from tests.images.engine import NoEngine, find_engine, prepare_reaper, remove_leftovers
@@ -54,7 +56,7 @@ def main() -> int:
                 started_s = time.monotonic()
                 lines = STEPS[name](Trial(engine, images))
                 page.add(name, (STEPS[name].__doc__ or "").strip(), lines, time.monotonic() - started_s)
-    except AssertionError as error:
+    except (AssertionError, DockerException) as error:
         print(f"FAILED: {error}", *getattr(error, "__notes__", ()), sep="\n    ")
         return 1
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,8 +54,8 @@ class Builder:
             f"the engine can't pull the base image {self.base}; BASE= names another one with CPython 3.11 or newer"
         )
         with tempfile.TemporaryDirectory() as directory:
-            present = self._build_present(Path(directory, "present"))
-            before = self._build_before(Path(directory, "before"))
+            present = self._build_version(Path(directory, "present"), put_present)
+            before = self._build_version(Path(directory, "before"), put_before)
         etcd_image, etcd_origin = self._etcd_image(etcd)
         base_size = self._size(self.base)
         sizes = [f"{role} {(self._size(present.image(role)) - base_size) / 1e6:.0f} MB" for role in ROLES]
@@ -65,36 +66,16 @@ class Builder:
         ]
         return Images(before, present, etcd_image), lines
 
-    def _build_present(self, tree: Path) -> Version:
-        copy_sources(tree)
-        version = Version(_number(tree), "image-test", "the present sources")
-        self._build_roles(tree, version)
-        return version
-
-    def _build_before(self, tree: Path) -> Version:
-        """Build the last release by its own Dockerfile; without history, the present sources under another version."""
-        release = releases()[-1]
+    def _build_version(self, tree: Path, put_sources: Callable[[Path], Version]) -> Version:
         tree.mkdir()
-        reason = release.why_not_here()
-        if reason is None:
-            release.extract(tree)
-            version = Version(release.version, "image-test-before", f"the last release, commit {release.commit[:7]}")
-        else:
-            copy_sources(tree)
-            number = f"{_number(tree)}.dev0"
-            project = tree / "pyproject.toml"
-            project.write_text(re.sub(r'(?m)^version = ".*"', f'version = "{number}"', project.read_text(), count=1))
-            version = Version(number, "image-test-before", f"the present sources under another version: {reason}")
-        self._build_roles(tree, version)
-        return version
-
-    def _build_roles(self, tree: Path, version: Version) -> None:
+        version = put_sources(tree)
         arguments = {"BASE": self.base}
         if self.offline:
             shutil.copytree(wheels(tree, self._python_version()), tree / "wheels")
             arguments["PIP_OPTIONS"] = "--no-index --find-links wheels"
         for role in ROLES:
             self._build(tree, version.image(role), RECIPE, {**arguments, "ROLE": role})
+        return version
 
     def _build(self, context: Path, tag: str, recipe: str, arguments: dict[str, str]) -> None:
         network = {"network_mode": "none"} if self.offline else {}
@@ -103,6 +84,7 @@ class Builder:
         except BuildError as error:
             said = "".join(str(entry.get("stream", entry.get("error", ""))) for entry in error.build_log)
             raise AssertionError(f"{tag} could not be built: {said[-2000:]}") from error
+        print(f"built {tag}", flush=True)
 
     def _etcd_image(self, name: str) -> tuple[str, str]:
         """Return the image to run and where it is from: the one of that name, else this machine's etcd in the base."""
@@ -125,6 +107,26 @@ class Builder:
     def _size(self, image: str) -> int:
         size: int = self.engine.images.get(image).attrs["Size"]
         return size
+
+
+def put_present(tree: Path) -> Version:
+    """Put the sources of this checkout into the directory."""
+    copy_sources(tree)
+    return Version(_number(tree), "image-test", "the present sources")
+
+
+def put_before(tree: Path) -> Version:
+    """Put the last release into the directory; without history the present sources, under another version."""
+    release = releases()[-1]
+    reason = release.why_not_here()
+    if reason is None:
+        release.extract(tree)
+        return Version(release.version, "image-test-before", f"the last release, commit {release.commit[:7]}")
+    copy_sources(tree)
+    number = f"{_number(tree)}.dev0"
+    project = tree / "pyproject.toml"
+    project.write_text(re.sub(r'(?m)^version = ".*"', f'version = "{number}"', project.read_text(), count=1))
+    return Version(number, "image-test-before", f"the present sources under another version: {reason}")
 
 
 def _number(tree: Path) -> str:

@@ -58,7 +58,7 @@ class ContainerCluster:
         self._containers: dict[str, DockerContainer] = {}
         self._host = host_of_ports()
         self._port = _free_ports(_PORTS)
-        self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 10_000})
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 10_000, "log_level": 0})
 
     @property
     def bootstrap(self) -> str:
@@ -185,10 +185,10 @@ class ContainerCluster:
         """Return the logstore that leads the topic's first partition."""
         return f"logstore-{self._admin.list_topics(timeout=10).topics[topic].partitions[0].leader}"
 
-    def wait_led_by_others(self, service: str) -> float:
-        """Return after how many seconds every partition is led by another logstore."""
+    def wait_led_by_others(self, service: str) -> None:
+        """Wait until every partition is led by another logstore."""
         node_id = int(service.rpartition("-")[2])
-        return self.wait_until(
+        self.wait_until(
             f"other leaders than {service}",
             lambda metadata: all(
                 partition.leader not in (node_id, -1)

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.images import builds
 from tests.images.sources import RECIPE, ROOT, copy_sources
+from tests.releases import Release
 
 
 def test_without_a_docker_engine_one_line_says_so_and_nothing_fails(tmp_path: Path) -> None:
@@ -32,3 +36,16 @@ def test_an_image_is_built_from_what_the_docker_ignore_file_admits(tmp_path: Pat
     assert {"barnabas", "services", "protos", "pyproject.toml", "constraints.txt"} <= copied
     assert "tests" not in copied
     assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_without_history_an_upgrade_starts_from_the_same_sources_under_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builds, "releases", lambda: [Release("0.0.1", "0" * 40)])
+    (tmp_path / "present").mkdir()
+    (tmp_path / "before").mkdir()
+    present = builds.put_present(tmp_path / "present")
+    before = builds.put_before(tmp_path / "before")
+    assert before.number == f"{present.number}.dev0"
+    assert f'version = "{before.number}"' in (tmp_path / "before/pyproject.toml").read_text()
+    assert before.image("gateway") != present.image("gateway")
