@@ -21,6 +21,7 @@ from tests.images.steps import STEPS, Trial
 
 RESULTS = Path(__file__).parent / "results/image-test.md"
 BUILD = "build"
+_BUILD_TITLE = "Images of every role, of this version and the last one, with the layers that the engine had."
 NOT_SHOWN = """\
 What this does not show: images for other architectures, images pulled from a registry, more than one gateway behind an
 address, orchestration (`make k8s-e2e` runs the chart).
@@ -50,7 +51,7 @@ def main() -> int:
         started_s = time.monotonic()
         images, lines = builder.build(arguments.etcd_image)
         lines.append(f"testcontainers' Ryuk: {prepare_reaper(engine)}")
-        page.add(BUILD, "Images of every role, of this version and the last one.", lines, time.monotonic() - started_s)
+        page.add(BUILD, _BUILD_TITLE, lines, time.monotonic() - started_s)
         for name in chosen:
             if name != BUILD:
                 started_s = time.monotonic()

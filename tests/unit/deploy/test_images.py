@@ -11,6 +11,7 @@ import pytest
 
 from tests.images import builds
 from tests.images.sources import RECIPE, ROOT, copy_sources
+from tests.k8s.load_process import Report, clean
 from tests.releases import Release
 
 
@@ -49,3 +50,12 @@ def test_without_history_an_upgrade_starts_from_the_same_sources_under_another_v
     assert before.number == f"{present.number}.dev0"
     assert f'version = "{before.number}"' in (tmp_path / "before/pyproject.toml").read_text()
     assert before.image("gateway") != present.image("gateway")
+
+
+@pytest.mark.parametrize("fault", ["lost", "duplicated", "unseen", "errors"])
+def test_a_load_that_lost_or_doubled_a_record_fails_the_step(fault: str) -> None:
+    figures = {"lost": [], "duplicated": [], "unseen": [], "errors": [], "retried": {}, "longest_silence_s": 0.1}
+    figures |= {"produced": 2, "acknowledged": 2, "redelivered": 0}
+    assert clean([Report(figures)]).startswith("2 of 2 records acknowledged; lost 0, twice in the log 0")
+    with pytest.raises(AssertionError, match=f"^{fault}: 1 "):
+        clean([Report({**figures, fault: ["0-1"]})])
