@@ -11,7 +11,7 @@ Two facts of a key are apart: what is known of it, and whether it is served.
   key waits for.
 
 To serve a key, write `State.SERVED` into its row and its handler into `HANDLERS`, and run `scripts/protocol`, which
-tells it to `docs/protocol.md` and to the key's module. Tests hold all of these to each other.
+tells it to `docs/reference/protocol.md` and to the key's module. Tests hold all of these to each other.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from tests.sim.mutants.hunting import Verdict, fails_without, hunt
 _PAGE = """# What the simulation sees
 
 Faults of our own, each breaking one rule, planted in a core of the [simulation](simulation.md) and looked for seed
-after seed: `python -m tests.sim.mutants --save docs/simulation-mutants.md`, at {commit}. The rules are those of
-[the list of rules that a rewrite of Kafka gets wrong](correctness.md); with an I, an invariant. Where the simulation
+after seed: `python -m tests.sim.mutants --save docs/verify/simulation-mutants.md`, at {commit}. The rules are those of
+[the list of rules that a rewrite of Kafka gets wrong](../correctness.md); with an I, an invariant. Where the simulation
 can't tell a mutant from the rule itself, or has nobody who would do what tells, the test is named that has to fail.
 Whatever has seen a mutant, a seed or a test, holds without it.
 

@@ -1,6 +1,6 @@
-"""What the tables of configuration keys say, told to readers: `docs/configuration.md`.
+"""Write the tables of configuration keys to `docs/reference/configuration.md`.
 
-`scripts/configuration` writes it anew; `test_configuration.py` holds it to the tables.
+`scripts/configuration` runs it; `test_configuration.py` holds it to the tables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from services.gateway.shell.config import GatewayProperties
 from services.logstore.shell.config import LogstoreSettings
 from services.purgatory.shell.config import PurgatoryConfig
 
-PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 
 SERVICES: dict[Role, msgspec.Struct] = {
     Role.LOGSTORE: LogstoreSettings(node_id=1, log_dirs=["/data"], etcd_endpoints=["etcd:2379"]),

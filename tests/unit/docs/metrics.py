@@ -1,6 +1,6 @@
-"""What the declarations of families say, told to readers: `docs/metrics.md`.
+"""Write the declarations of metric families to `docs/reference/metrics.md`.
 
-`scripts/metrics` writes it anew; `test_metrics.py` holds it to the declarations.
+`scripts/metrics` runs it; `test_metrics.py` holds it to the declarations.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from barnabas.metrics.catalogue import FAMILIES_BY_MODULE
 from barnabas.metrics.family import Family, Kind
 from barnabas.metrics.kafka_names import KAFKA_NAMES
 
-PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
 HEAD = """# Metrics
 
@@ -32,7 +32,7 @@ can't be added up. No label has a value for every partition, and none takes more
 What is measured costs little enough to be left on: counters are plain numbers of the process, everything else is
 computed when somebody scrapes, in slices of well under a millisecond on the data path. What to look at first is in the
 dashboard, `deploy/observability/dashboard.json`; what to be woken by in `deploy/observability/alerts.yaml`, with a page
-for each in [runbook.md](runbook.md).
+for each in [runbook.md](../operate/runbook.md).
 
 ## What it costs
 

@@ -1,6 +1,6 @@
-"""What the protocol's tables say, told to readers: `docs/protocol.md`, and the contract of each message module.
+"""Write the protocol's tables to `docs/reference/protocol.md` and to the contract of each message module.
 
-`scripts/protocol` writes both anew; `test_protocol.py` holds them to the tables.
+`scripts/protocol` runs it; `test_protocol.py` holds both to the tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from barnabas.wire.schema import Versions
 from services.gateway.core.handlers import HANDLERS
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "protocol.md"
+PAGE = ROOT / "docs" / "reference" / "protocol.md"
 MESSAGES_DIRECTORY = ROOT / "barnabas" / "wire" / "messages"
 
 HEAD = """# The protocol, key by key
@@ -72,8 +72,8 @@ def row(key: ApiKey) -> str:
     told = versions(key.advertised_min, key.version_max) if key.is_served else ""
     state = key.state.value
     if key.is_served:
-        state = f"[served](../services/gateway/core/handlers/{handler(key)}.py)"
-    name = f"[{key.api_name}](../barnabas/wire/messages/{key.name.lower()}.py)"
+        state = f"[served](../../services/gateway/core/handlers/{handler(key)}.py)"
+    name = f"[{key.api_name}](../../barnabas/wire/messages/{key.name.lower()}.py)"
     offered = versions(key.version_min, key.version_max)
     return f"| {int(key)} | {name} | {offered} | {versions(*key.schema_versions)} | {told} | {state} |\n"
 

@@ -15,7 +15,7 @@ from bench.slow_hop.expressions import Aggregation, Binary, Call, Expression, Nu
 from tests.unit.observability import dashboard
 
 ROOT = Path(__file__).parents[3]
-RUNBOOK = ROOT / "docs" / "runbook.md"
+RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
 
 TARGET_LABELS = {"namespace", "job", "instance", "pod"}
 """Prometheus' own, of every series."""
