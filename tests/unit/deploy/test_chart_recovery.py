@@ -1,4 +1,4 @@
-"""deploy/k8s/recovery: the pods that back-ups and restores are made with, which the chart's network policy lets through."""
+"""deploy/k8s/recovery: the pods for back-ups and restores, which the chart's network policy lets reach etcd."""
 
 from __future__ import annotations
 

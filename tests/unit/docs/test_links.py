@@ -1,4 +1,4 @@
-"""Every relative link of a page leads somewhere, every page that the sources name exists, and the index has all of them."""
+"""Every relative link of a page leads somewhere, every page that the sources name exists, the index has every page."""
 
 from __future__ import annotations
 
