@@ -128,20 +128,19 @@ def _run(cluster: LocalCluster, slow: int, well_s: int, fault_s: int, after_s: i
 
 def _page(slow: int, well_s: int, fault_s: int, after_s: int, verdict: Verdict) -> str:
     words = "\n".join(f"> {line}" for line in verdict.words)
-    return f"""# A slow logstore, as the metrics show it
+    return f"""# Finding a slow logstore by metrics alone
 
 Written by `make slow-hop` ({utc_now()}, commit {commit()}; {describe_machine()["cpu"]}, shared).
 
-Three logstores, one topic of {_PARTITIONS} partitions with three replicas, a producer of {RECORDS_PER_SECOND} records
-of 1 KB a second with acks=all, a consumer. After {well_s} s the data process of logstore {slow} is let run for 30 ms of
-every 300 ms only, for {fault_s} s, as a CPU limit of a tenth of a core would have it; then {after_s} s as before. All
-endpoints are scraped every second. What follows is computed from the samples alone (`bench/slow_hop/verdict.py`), by
-queries that the dashboard has too:
+There are three logstores, one topic of {_PARTITIONS} partitions with three replicas, a producer that sends
+{RECORDS_PER_SECOND} records of 1 KB a second with acks=all, and a consumer. After {well_s} s the data process of
+logstore {slow} runs only for 30 ms of every 300 ms, for {fault_s} s, as under a CPU limit of a tenth of a core; then
+{after_s} s as before. All endpoints are scraped every second. This verdict is computed from the samples alone
+(`bench/slow_hop/verdict.py`), by queries that the dashboard has too:
 
 {words}
 
-And this is the dashboard, `deploy/observability/dashboard.json`, over the same samples, with the time of the fault
-shaded:
+The dashboard, `deploy/observability/dashboard.json`, over the same samples; the time of the fault is shaded:
 
 ![The dashboard's panels while one logstore is slow](slow-hop.svg)
 """
