@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 _TOPS = ("barnabas", "bench", "deploy", "docs", "pipeline", "protos", "scripts", "services", "tests")
-_SOURCES = frozenset({".py", ".sh", ".yaml", ".tpl", ".json", ".toml", ".proto", ".txt", ".service", ".properties", ""})
+_SOURCES = frozenset({".py", ".sh", ".md", ".yaml", ".tpl", ".toml", ".proto", ".service", ".properties", ""})
 _FOREIGN = frozenset({"node_modules", "target", "__pycache__"})
 
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -19,6 +19,7 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _MENTION = re.compile(r"(?<![\w./-])docs/[\w./-]*\w\.(?:md|svg)")
 
 
+@cache
 def _files() -> list[Path]:
     found = [path for top in _TOPS for path in (ROOT / top).rglob("*") if not _FOREIGN.intersection(path.parts)]
     return sorted(path for path in [*ROOT.iterdir(), *found] if path.is_file())
@@ -56,11 +57,12 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_pages_that_sources_name_exist() -> None:
-    sources = [path for path in _files() if path.suffix in _SOURCES or path.suffix == ".md"]
+    texts = {path: path.read_text(errors="ignore") for path in _files() if path.suffix in _SOURCES}
     missing = {
         f"{path.relative_to(ROOT)}: {mention}"
-        for path in sources
-        for mention in _MENTION.findall(path.read_text(errors="ignore"))
+        for path, text in texts.items()
+        if "docs/" in text
+        for mention in _MENTION.findall(text)
         if not (ROOT / mention).exists()
     }
     assert missing == set()
