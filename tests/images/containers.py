@@ -29,7 +29,7 @@ from tests.k8s.load_process import Report, running_load
 LOGSTORES: Final = 3
 PARTITIONS: Final = 6
 ORDER: Final = (*(f"logstore-{node_id}" for node_id in range(LOGSTORES)), "purgatory-0", "controller-0", "gateway-0")
-"""That of an upgrade: docs/upgrade.md."""
+"""That of an upgrade: docs/operate/upgrade.md."""
 WAIT_S: Final = 120.0
 STOP_S: Final = 60
 KILLED: Final = 137

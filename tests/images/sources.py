@@ -38,9 +38,10 @@ def wheels(source: Path, python_version: str) -> Path:
     directory = _CACHE / hashlib.sha256(requirements + python_version.encode()).hexdigest()[:16]
     if directory.exists():
         return directory
-    project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
+    settings = tomllib.loads((source / "pyproject.toml").read_text())
+    project, build = settings["project"], settings["build-system"]
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["gateway"], *extras["logstore"], "hatchling"]
+    needed = [*project["dependencies"], *extras["gateway"], *extras["logstore"], *build["requires"]]
     unfinished = directory.with_suffix(".unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     options = ["--quiet", "--only-binary", ":all:", "--python-version", python_version]
