@@ -1,4 +1,4 @@
-"""The small rooms of the core: deadlines, connection limits, memory, names."""
+"""Deadlines, connection limits, the memory of fetches, names of topics."""
 
 from __future__ import annotations
 
