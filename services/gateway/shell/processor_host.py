@@ -224,10 +224,12 @@ class ProcessorHost:
             self.links.send_read(node_id, read)
         for node_id, coordinate in outputs.coordinates:
             self.links.send_coordinate(node_id, coordinate)
-        for pod_id, park in outputs.parks:
+        for pod_id, park in outputs.parks.items():
             self.links.send_park(pod_id, park)
         for call in outputs.controller_calls:
-            self._acceptor.send(processor_ipc.CALL, processor_ipc.encode_call(call.call_id, call.request, _context(call.trace)))
+            self._acceptor.send(
+                processor_ipc.CALL, processor_ipc.encode_call(call.call_id, call.request, _context(call.trace))
+            )
         for logstore_call in outputs.logstore_calls:
             self.links.send_call(logstore_call)
         for call_id in outputs.logstore_cancels:

@@ -70,13 +70,13 @@ def an_unknown_version_of_api_versions_is_answered_in_the_newest() -> None:
 
 @GATEWAY.breaks_for("31", "tests/unit/gateway/sessions/test_sessions.py::test_errors_of_the_session_itself")
 def any_epoch_of_a_fetch_session_will_do() -> None:
-    original = FetchSessions.resume
+    original = FetchSessions.resume_session
 
-    def resume(self: FetchSessions, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
+    def resume_session(self: FetchSessions, session_id: int, epoch: int, *, by_id: bool) -> FetchSession | ErrorCode:
         session = self._by_id.get(session_id)
         return original(self, session_id, epoch if session is None else session.epoch, by_id=by_id)
 
-    replace_in(FetchSessions, "resume", resume)
+    replace_in(FetchSessions, "resume_session", resume_session)
 
 
 @GATEWAY.breaks("7", [Fault.RESET, Fault.CRASH_WRITTEN, Fault.KILL_LOGSTORE, Fault.CUT_ONE_WAY])
