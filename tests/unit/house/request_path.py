@@ -164,9 +164,9 @@ class Cluster:
 class RequestPath:
     """What runs for one request in a steady state.
 
-    - Counted are the files of the gateway, the logstore and the channel between them. The codec of Kafka's protocol, the
-      record format and the cluster's image, which they ask, are libraries; packers and scanners are compiled.
-    - A function that runs in turns without a request, too, does not run for the request.
+    - Counted are the files of the gateway, the logstore and the channel between them. The codec of Kafka's protocol,
+      the record format and the cluster's image, which they ask, are libraries; packers and scanners are compiled.
+    - A function that also runs in turns without a request does not run for the request.
     - Requests are not timed: `metrics_enable` is off.
     """
 
