@@ -88,7 +88,7 @@ class _Packer:
         with source.block("def pack(message):"):
             source.line("parts = []")
             for field in fields_of(self.message):
-                self.pack_field("message", field, self.add)
+                self.pack_field("message", field, self.write_append)
             source.line("return join(parts)")
         return source.function("pack", f"pack {self.message.__name__}")
 
