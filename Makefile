@@ -117,7 +117,7 @@ sim: setup ## Simulate a whole cluster from a seed: SEED=42 replays exactly, SEE
 	@echo "== simulation"
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEEDS),--seeds $(SEEDS),--seed $(SEED))
 
-sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/simulation-ledger.md
+sim-explore: setup ## Simulate HOURS=200 from seeds that were never run, into docs/verify/simulation-ledger.md
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim --explore --hours $(HOURS)
 
 mutants: setup ## Break one rule at a time in the cores: does the simulation see it?
@@ -184,10 +184,10 @@ integration: setup etcd jars ## Real etcd, real processes, real clients; TIER=de
 	@echo "== integration and compatibility tests"
 	@$(PYTEST_BY_MODULE) $(if $(TIER),-m $(TIER)) tests/integration tests/compat
 
-compat: setup etcd ## Real clients of every language against one logstore and three, into docs/clients.md: CLIENT=kafkajs for one
+compat: setup etcd ## Real clients of every language against one logstore and three, into docs/use/clients.md: CLIENT=kafkajs for one
 	@$(BIN)/python -m tests.compat.matrix $(if $(CLIENT),--client "$(CLIENT)")
 
-bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/performance.md
+bench: setup peer ## Barnabas and Apache Kafka side by side, into docs/verify/performance.md
 	@$(BIN)/python -m bench --pairs $(PAIRS)
 
 bench-replicated: setup etcd peer ## Three logstores and three brokers of Apache Kafka: RF 3, acks=all
@@ -226,7 +226,7 @@ bench-pipeline: pipeline etcd ## Rows per second of format("barnabas") and of Sp
 	@scripts/spark-kafka
 	@.venv-pipeline/bin/python -m bench.pipeline --pairs $(PAIRS)
 
-slow-hop: setup etcd ## One of three logstores made slow under load: the metrics alone name it, into docs/slow-hop.md
+slow-hop: setup etcd ## One of three logstores made slow under load: the metrics alone name it, into docs/verify/slow-hop.md
 	@$(BIN)/python -m bench.slow_hop
 
 peer: ## Get Apache Kafka's jars (by Maven) to compare with
