@@ -25,11 +25,11 @@ GATEWAY = Mutants("gateway")
 def answers_out_of_order() -> None:
     original = Responder.finish
 
-    def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
-        requests = slot.connection.requests
-        requests.remove(slot)
-        requests.appendleft(slot)
-        original(self, slot, kind)
+    def answered(self: Responder, pending: PendingRequest, kind: ResponseKind) -> None:
+        requests = pending.connection.requests
+        requests.remove(pending)
+        requests.appendleft(pending)
+        original(self, pending, kind)
 
     replace_in(Responder, "finish", answered)
 
@@ -46,11 +46,11 @@ def nothing_is_a_barrier() -> None:
 def acks_0_is_answered() -> None:
     original = Responder.finish
 
-    def answered(self: Responder, slot: PendingRequest, kind: ResponseKind) -> None:
-        if kind is ResponseKind.NO_OP and isinstance(slot, PendingProduce):
-            self.respond(slot, slot.response)
+    def answered(self: Responder, pending: PendingRequest, kind: ResponseKind) -> None:
+        if kind is ResponseKind.NO_OP and isinstance(pending, PendingProduce):
+            self.respond(pending, pending.response)
         else:
-            original(self, slot, kind)
+            original(self, pending, kind)
 
     replace_in(Responder, "finish", answered)
 
@@ -61,9 +61,9 @@ def acks_0_is_answered() -> None:
 def an_unknown_version_of_api_versions_is_answered_in_the_newest() -> None:
     def answer(self: RequestDispatcher, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         newest = RequestHeader(header.api_key, ApiKey.API_VERSIONS.version_max, header.correlation_id, header.client_id)
-        slot = PendingRequest(self._handlers[header.api_key], connection, newest, frame_bytes)
-        self._open(connection, slot)
-        self._responder.respond(slot, unsupported_version())
+        pending = PendingRequest(self._handlers[header.api_key], connection, newest, frame_bytes)
+        self._open(connection, pending)
+        self._responder.respond(pending, unsupported_version())
 
     replace_in(RequestDispatcher, "_answer_unsupported_api_versions", answer)
 

@@ -31,9 +31,8 @@ from barnabas.wire.messages import api_key_of
 from barnabas.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from services.gateway.core.processor import GatewayCore
-from services.logstore.core.storage.effect_execution import execute
 from tests.unit.gateway.world import CONFIG
-from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, TOPIC, WALL_MS, Host, batch, topic
+from tests.unit.logstore.service.support import CLUSTER_ID, EXCHANGE, READ, TOPIC, Host, batch, topic
 
 ROOT = Path(__file__).parents[3]
 PRODUCE_VERSION, FETCH_VERSION = 12, 12
@@ -132,11 +131,7 @@ class Cluster:
         answers += [b"".join(buffers) for _, buffers in outputs.writes]
         processor.turn_over()
         processor.next_deadline_ms()
-        core.step(now_ms, WALL_MS)
-        while effects := core.take_effects():
-            for effect in effects:
-                core.on_io_done(effect, execute(self.logstore.disk, effect))
-        outgoing = core.take_outgoing()
+        outgoing = self.logstore.turn()
         for _, exchanged in outgoing.exchanges:
             processor.exchange_response(1, scan_exchange_response(pack_exchange_response(exchanged)), now_ms)
         for _, brought in outgoing.reads:
