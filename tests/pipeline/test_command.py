@@ -76,15 +76,15 @@ def test_wrong_options_are_one_line(arguments: tuple[str, ...], line: str) -> No
     [
         ("job.yaml", "topics: [a\n", "is neither YAML nor TOML"),
         ("job.toml", "topics = [", "is neither YAML nor TOML"),
-        ("job.yaml", "- a\n", "has to be a table of options"),
+        ("job.yaml", "- a\n", "must be a mapping of options"),
         ("job.toml", 'topics = ["a"]\ntrigger = 1\n', "unknown field `trigger`"),
         ("job.yaml", "topics: [a]\nvalue: avro\n", "needs either a registry or a schema_file"),
         (
             "job.yaml",
             "topics: [a]\nspark: local\n",
-            "a table of Spark's settings (spark.master: local[2]), not 'local'",
+            "a mapping of Spark settings (spark.master: local[2]), not 'local'",
         ),
-        ("job.yaml", "topics: [a]\nspark:\n", "a table of Spark's settings (spark.master: local[2]), not nothing"),
+        ("job.yaml", "topics: [a]\nspark:\n", "a mapping of Spark settings (spark.master: local[2]), not nothing"),
         (
             "job.yaml",
             "spark: {spark.jars: [a]}\n",

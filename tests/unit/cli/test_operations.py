@@ -76,7 +76,7 @@ class Asking(OperationsClient):
 def test_what_may_have_been_done_is_not_asked_of_another_controller() -> None:
     """A topic that the lost controller had made was told as one that exists already."""
     client = Asking("recvmsg: Connection reset by peer")
-    with pytest.raises(OperationsError, match="look whether it is done"):
+    with pytest.raises(OperationsError, match="check whether the change was made"):
         client.ask(lambda stub: stub.CreateTopic, pb.CreateTopicRequest(topic="t"))
     assert client.controllers["b:1"].requests == []
     with pytest.raises(OperationsError, match="can't be reached"):
