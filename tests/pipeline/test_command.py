@@ -41,7 +41,7 @@ def command(*arguments: str, **environment: str) -> Result:
     [
         (("tables",), "this job can't be: either topics or a topic_pattern is needed, and not both"),
         (("tables", "--topics", "t", "--partition-by", "year"), "no partitioning 'year'"),
-        (("tables", "--topics", "t", "--column", "a"), "--column is given as KEY=VALUE, not 'a'"),
+        (("tables", "--topics", "t", "--column", "a"), "--column must be KEY=VALUE, not 'a'"),
         (
             ("tables", "--topics", "t", "--column", "a=long", "--column", "a=double"),
             "--column a is given twice, as 'long' and 'double'",

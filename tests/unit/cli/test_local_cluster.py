@@ -103,7 +103,7 @@ def test_pid_files_from_before_a_reboot_harm_nobody(fake: Fake) -> None:
     assert own is not None
     processes.write_pid_file(fake.cluster.directory.pid_path("gateway"), replace(own, boot_id="before"))
     assert fake.start() == ALL
-    assert fake.said == ["gateway: its pid file is from before the machine's last start; starting it anew"]
+    assert fake.said == ["gateway: its pid file is from before the machine's last start; starting it again"]
 
 
 def test_a_port_in_use_is_named_with_its_holder_and_nothing_is_started(fake: Fake) -> None:
