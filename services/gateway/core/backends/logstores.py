@@ -1,11 +1,12 @@
-"""The logstores as one processor sees them: two streams each, the credit on them, what is in flight, what waits.
+"""The logstores as one processor sees them: two streams each, their credit, requests in flight and requests waiting.
 
-A request spends credit or waits in line at its logstore, so a slow logstore holds up only those who want something of
-it. Everything for one logstore leaves in one message per stream and turn.
+A request spends credit or waits in the queue of its logstore, so a slow logstore delays only requests to it. All
+requests to one logstore leave in one message per stream and turn.
 
-A message costs both sides a hundred microseconds and more, whatever is in it. So appends gather over turns while more
-of them than that are in flight to the same logstore: it has enough to do, and what gathers goes with its next answer.
-With nothing in flight, or as much gathered as there is, they go at once; `GATHER_MS` bounds what one waits.
+A message costs both sides a hundred microseconds and more, whatever it contains. So appends are batched over turns
+while more of them than already batched are in flight to the same logstore: it has enough to do, and the batch is sent
+with its next answer. With nothing in flight, or as much batched as is in flight, they are sent at once; `GATHER_MS`
+bounds how long one waits.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from services.gateway.core.backends.read_lane import ReadLane
 from services.gateway.core.timing.request_timing import RequestTiming, timed_of
 
 GATHER_IN_FLIGHT_MIN: Final = 16
-"""With less in flight a logstore may soon have nothing to do."""
+"""With less in flight, a logstore may soon be idle."""
 GATHER_APPENDS_MAX: Final = 64
-"""As many as a logstore takes in one step."""
+"""As many as a logstore processes in one step."""
 GATHER_BYTES_MAX: Final = 64 * 1024
 GATHER_MS: Final = 2
 
@@ -51,21 +52,21 @@ class Logstore:
         self.exchange_is_up = False
         self.exchange_credit = CreditAccount()
         self.exchange: ExchangeRequest | None = None
-        """The next message, made when there is something to put into it."""
+        """The next message, created when there is something to put into it."""
         self.gathered_bytes = 0
-        """Records in `exchange`."""
+        """Bytes of records in `exchange`."""
         self.gather_until_ms = -1
-        """When `exchange` goes at the latest; -1 while it is not held back."""
+        """When `exchange` is sent at the latest; -1 while it is not held back."""
         self.leaving_exchange: list[RequestTiming] = []
         """Timed requests in `exchange`, once for each part."""
         self.answer_times = Histogram()
-        """Of timed requests on the exchange."""
+        """Timed requests on the exchange stream."""
         self.appends: AppendStream = CreditedStream(self.exchange_credit)
         self.queries: CreditedStream[PendingQuery, PendingQuery] = CreditedStream(self.exchange_credit)
         self.reads = ReadLane(node_id)
 
     def gathers(self, exchange: ExchangeRequest, now_ms: int) -> bool:
-        """Whether `exchange` had better wait for more appends."""
+        """Whether `exchange` should wait for more appends."""
         gathered = len(exchange.appends)
         in_flight = len(self.appends.in_flight) - gathered
         if (
@@ -82,12 +83,12 @@ class Logstore:
         return now_ms < self.gather_until_ms
 
     def time(self, exchange: ExchangeRequest, request_id: int, timing: RequestTiming) -> None:
-        """Ask for the times of a request that is in `exchange`."""
+        """Request the times of a request that is in `exchange`."""
         exchange.timed.append(timed_of(request_id, timing))
         self.leaving_exchange.append(timing)
 
     def asked_on_exchange(self, times: Iterable[Times]) -> list[tuple[RequestTiming | None, Times]]:
-        """Whose times these are; None of those that are over."""
+        """Return the timed requests with these ids, without those that have ended."""
         asked: list[tuple[RequestTiming | None, Times]] = []
         for each in times:
             append = self.appends.in_flight.get(each.request_id)
@@ -98,14 +99,14 @@ class Logstore:
 
 
 class Logstores:
-    """All of them by node id, the turn's messages, and the numbering of requests."""
+    """All logstores by node id, the turn's messages, and the numbering of requests."""
 
     __slots__ = ("_by_node_id", "_exchanging", "_next_request_id", "_reading", "read_lanes")
 
     def __init__(self) -> None:
         self._by_node_id: dict[int, Logstore] = {}
         self.read_lanes: dict[int, ReadLane] = {}
-        """Those of all logstores, by node id."""
+        """Orders that wait, of all logstores, by node id."""
         self._exchanging: list[Logstore] = []
         self._reading: list[ReadLane] = []
         self._next_request_id = 1
@@ -121,7 +122,7 @@ class Logstores:
         return logstore
 
     def take_request_id(self) -> int:
-        """Never used twice by one processor, so an answer that comes late can't be taken for another's."""
+        """Return an id that this processor never reuses, so that a late answer can't be taken for another's."""
         request_id = self._next_request_id
         self._next_request_id = request_id + 1
         return request_id
@@ -164,7 +165,7 @@ class Logstores:
         return taken
 
     def gather_until_ms(self) -> int | None:
-        """When the first message that is held back goes at the latest."""
+        """When the first message that is held back is sent at the latest."""
         return min((logstore.gather_until_ms for logstore in self._exchanging), default=None)
 
     def take_reads(self) -> list[tuple[int, ReadRequest]]:

@@ -1,4 +1,4 @@
-"""The reads of one processor at one logstore: credit, what is in flight, what waits."""
+"""The reads of one processor at one logstore: credit, reads in flight and reads waiting."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from services.gateway.core.timing.request_timing import RequestTiming
 
 
 class ReadOwner(Protocol):
-    """The Fetch request that a read is of."""
+    """The Fetch request that a read belongs to."""
 
     @property
     def timing(self) -> RequestTiming | None: ...
 
     def holds_back_answers(self) -> bool:
-        """Whether other answers of its connection wait for this request's, and hold memory meanwhile."""
+        """Whether other responses of its connection wait for this request's, and hold memory meanwhile."""
 
     def read_answered(self, read: PendingRead, result: ReadResult | None) -> None:
-        """A logstore's result, or None when its stream was lost."""
+        """A logstore's result, or None if its stream was lost."""
 
 
 class PendingRead(Read):
-    """What one Fetch wants of one logstore."""
+    """What one Fetch reads from one logstore."""
 
     __slots__ = ("fetch", "lane", "line", "reserved_bytes", "targets")
 
@@ -46,12 +46,12 @@ class PendingRead(Read):
         self.rack_id = rack_id
         self.targets = targets
         self.fetch: ReadOwner | None = fetch
-        """None once nobody waits for it."""
+        """None once the request does not wait for it any more."""
         self.lane = lane
         self.line: OrderedDict[PendingRead, None] | None = None
-        """Where it waits, for memory or for credit."""
+        """The queue in which it waits, for memory or for credit."""
         self.reserved_bytes = 0
-        """Held in `FetchMemory` for the reply; of the reply itself once it is here."""
+        """Bytes held in `FetchMemory` for the reply; those of the reply itself once it has arrived."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -67,7 +67,7 @@ class ReadLane(CreditedStream[PendingRead, PendingRead]):
         self.node_id = node_id
         self.is_up = False
         self.message: ReadRequest | None = None
-        """The next message, made when there is something to put into it."""
+        """The next message, created when there is something to put into it."""
         self.leaving: list[RequestTiming] = []
-        """Timed requests in it, once for each part."""
+        """Timed requests in the next message, once for each part."""
         self.assembler = ReadAssembler()

@@ -1,9 +1,8 @@
-"""Reads on their way to the logstores: each waits for memory first, then for credit.
+"""Send reads to the logstores: each waits for memory first, then for credit.
 
-A read is sent only when its largest reply has been reserved, so that a processor never has to stop reading a
-logstore's stream. Both waits are lines: nobody overtakes, but for one read at a time: the one that keeps answers of its
-own connection from leaving. Those answers hold memory until it is answered, so waiting for memory it could wait for
-itself.
+A read is sent only when its largest reply has been reserved, so that a processor never has to stop reading a logstore's
+stream. Both waits are queues without overtaking, except for one read at a time: one whose connection has responses that
+wait for it. Those responses hold memory until it is answered, so by waiting for memory it could wait for itself.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ class ReadRouter:
         self.lanes = logstores.read_lanes
         """By node id."""
         self._waiting: OrderedDict[PendingRead, None] = OrderedDict()
-        """For memory."""
+        """The queue for memory."""
         self._overdraft: PendingRead | None = None
-        """The read that was sent without waiting for memory, until its reply is here."""
+        """The read that was sent without waiting for memory, until its reply arrives."""
 
     def submit(self, read: PendingRead) -> None:
-        """Its logstore's stream is up."""
+        """Send a read to a logstore whose stream is up."""
         if self._waiting or not self._try_reserve(read):
             read.line = self._waiting
             self._waiting[read] = None
@@ -73,13 +72,13 @@ class ReadRouter:
             lane.leaving.append(read.fetch.timing)
 
     def times_received(self, lane: ReadLane, times: Times) -> None:
-        """The first piece of an answer is here, with how long the logstore had the read."""
+        """The first piece of an answer has arrived, with how long the logstore had the read."""
         read = lane.in_flight.get(times.request_id)
         if read is not None and read.fetch is not None and read.fetch.timing is not None:
             read.fetch.timing.answer_begun(times.queue_us, times.work_us)
 
     def cancel_read(self, read: PendingRead) -> None:
-        """Nobody waits for it any more."""
+        """The request does not wait for it any more."""
         read.fetch = None
         self.release(read)
         if read.line is not None:
@@ -91,7 +90,7 @@ class ReadRouter:
             self._logstores.read_of(lane).cancels.append(read.request_id)
 
     def release(self, read: PendingRead) -> None:
-        """Give back what is reserved for it."""
+        """Release what is reserved for it."""
         if read is self._overdraft:
             self._overdraft = None
         if read.reserved_bytes:
@@ -106,9 +105,9 @@ class ReadRouter:
             self._overdraw()
 
     def _overdraw(self) -> None:
-        """Let one read go that answers of its own connection wait for: what they hold is free once it is answered."""
+        """Let one read go that responses of its own connection wait for: what they hold is free once it is answered."""
         for read in self._waiting:
-            assert read.fetch is not None, "a read that nobody waits for is not in line"
+            assert read.fetch is not None, "a read that no request waits for is not queued"
             if read.fetch.holds_back_answers():
                 del self._waiting[read]
                 self._overdraft = read

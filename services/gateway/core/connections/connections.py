@@ -1,4 +1,4 @@
-"""The connections of a processor: opened, read as far as limits allow, written, closed."""
+"""The connections of a processor: opened, read within the limits, written, closed."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class Connections:
         self.fetch_memory = fetch_memory
         self._metrics = metrics
         self.discarded = Discarded()
-        """What long requests leave behind."""
+        """What long requests leave to be freed."""
         self._connections: dict[int, Connection] = {}
         self.runnable: deque[Connection] = deque()
-        """Those that the dispatcher has to look at in this turn."""
+        """Connections that the dispatcher has to look at in this turn."""
         self._next_turn: list[Connection] = []
-        """Those that may start more requests as soon as the others had their turn."""
+        """Connections that may start more requests as soon as the others have had their turn."""
         self.is_draining = False
         self._writing: list[Connection] = []
-        """Those with something to write in this turn; the next five are the turn's outputs."""
+        """Connections with something to write in this turn; with the fields below, the turn's outputs."""
         self._writes: list[tuple[int, list[Buffer]]] = []
         self._closes: list[int] = []
         self._aborts: list[int] = []
@@ -92,7 +92,7 @@ class Connections:
     # --- closing ---
 
     def close(self, connection: Connection) -> None:
-        """Close it from our side, after the bytes that are written already if the client takes them."""
+        """Close it from our side, after the bytes that are already written if the client reads them."""
         if connection.is_closed:
             return
         if connection.unsent_bytes > self.config.connection_unsent_bytes_max:
@@ -103,12 +103,12 @@ class Connections:
         self.forget(connection)
 
     def abort(self, connection: Connection) -> None:
-        """Close it without another byte: what it holds is to be free now."""
+        """Close it without sending another byte, so that what it holds is free now."""
         self._aborts.append(connection.connection_id)
         self.forget(connection)
 
     def forget(self, connection: Connection) -> None:
-        """Its socket is gone, or about to go: drop what was not sent, cancel what waits, give back what it holds."""
+        """Its socket is closed, or about to be: drop what was not sent, cancel what waits, release what it holds."""
         connection.is_closed = True
         connection.outgoing = []
         connection.outgoing_bytes = 0
@@ -132,7 +132,7 @@ class Connections:
         connection.queued_since_us.clear()
 
     def check_idle(self, connection: Connection, now_ms: int) -> None:
-        """`connections.max.idle.ms`; a connection that waits for an answer is not idle."""
+        """Apply `connections.max.idle.ms`; a connection that waits for a response is not idle."""
         idle_ms = 0 if connection.unanswered else now_ms - connection.active_ms
         idle_ms_max = self.config.connection_idle_ms_max
         if idle_ms >= idle_ms_max:
@@ -143,19 +143,21 @@ class Connections:
             self._deadlines.add(connection, now_ms - idle_ms + idle_ms_max)
 
     def close_stalled_readers(self) -> None:
-        """Others wait for the memory of answers that these clients do not take."""
+        """Close connections whose clients don't read their responses while others wait for that memory."""
         since_ms = self._clock.now_ms - self.config.stalled_reader_ms
         stalled = [
             each for each in self._connections.values() if each.unsent_bytes and each.unsent_since_ms <= since_ms
         ]
         for connection in stalled:
-            event = "connection closed: its client takes no answers"
+            event = "connection closed: its client does not read responses"
             unsent = {"unsent_bytes": connection.unsent_bytes}
             self._log_lines.note(LogLevel.WARNING, event, connection.context, None, unsent)
             self.abort(connection)
 
     def close_stalled_senders(self) -> None:
-        """Others wait for the memory of frames that these clients do not finish, however many bytes they drip."""
+        """Close connections whose clients don't complete their frames while others wait for that memory, however slowly
+        bytes arrive.
+        """
         since_ms = self._clock.now_ms - self.config.stalled_sender_ms
         stalled = [
             each
@@ -169,7 +171,7 @@ class Connections:
             self.abort(connection)
 
     def unanswered_by_api_key(self) -> dict[int, int]:
-        """How many requests are under way."""
+        """How many requests are in progress."""
         unanswered: dict[int, int] = {}
         for each in self._connections.values():
             if each.unanswered:
@@ -177,11 +179,11 @@ class Connections:
         return unanswered
 
     def queued_requests(self) -> int:
-        """Whole, and not begun."""
+        """Complete frames whose requests have not started."""
         return sum(len(each.queued_frames) for each in self._connections.values())
 
     def queued_responses(self) -> int:
-        """Answers that wait for those before them."""
+        """Responses that wait for those before them."""
         return sum(len(each.requests) - each.unanswered for each in self._connections.values())
 
     def drain(self) -> None:
@@ -195,13 +197,13 @@ class Connections:
     # --- reading ---
 
     def run_later(self, connection: Connection) -> None:
-        """Something that kept its next request from starting, or its socket from being read, may be over."""
+        """The reason why its next request could not start, or its socket was not read, may be gone."""
         if not connection.is_runnable:
             connection.is_runnable = True
             self.runnable.append(connection)
 
     def run_next_turn(self, connection: Connection) -> None:
-        """It may start more requests as soon as the others had their turn."""
+        """It may start more requests as soon as the others have had their turn."""
         self._next_turn.append(connection)
 
     def has_more(self) -> bool:
@@ -209,7 +211,7 @@ class Connections:
         return len(self.runnable) > 0
 
     def adjust_reading(self, connection: Connection) -> None:
-        """Pause its socket, or read it again, as far as its requests have come."""
+        """Pause its socket, or resume it, depending on its requests."""
         if not connection.is_paused:
             self.pause(connection)
         elif not connection.wants_pause() and not self._request_memory.is_waiting(connection):
@@ -254,7 +256,7 @@ class Connections:
             connection.outgoing_bytes = 0
 
     def drain_into(self, outputs: Outputs) -> None:
-        """Put the turn's writes, closes, pauses and resumes there."""
+        """Move the turn's writes, closes, pauses and resumes there."""
         for connection in self._writing:
             self._flush(connection)
             if connection.queued_frames and connection.may_start(connection.queued_frames[0]):

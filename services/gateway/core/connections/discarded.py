@@ -1,10 +1,10 @@
-"""What long requests leave behind, freed a little in each turn.
+"""Free what long requests leave behind, a little in each turn.
 
 The last reference to a request of 100,000 elements frees all of them at once, in a turn of 50 ms. So it is kept here
-instead, and taken apart from above: an object's parts are kept before the object itself is freed, which then frees
-nothing else. What anything else still refers to is left to that.
+instead, and taken apart from the top: an object's parts are kept before the object itself is freed, which then frees
+nothing else. What other references keep alive is left to them.
 
-This reads the reference counts of CPython (`sys.getrefcount`, `gc.get_referents`). It changes no object: where it takes
+This reads the reference counts of CPython (`sys.getrefcount`, `gc.get_referents`). It changes no object: if it takes
 something for shared that is not, that is freed at once as it would be without it.
 """
 
@@ -15,11 +15,13 @@ import sys
 from typing import Any, Final
 
 _PARTS_PER_OBJECT: Final = 8
-"""So many parts that are looked at cost what freeing one object costs."""
+"""Looking at so many parts costs as much as freeing one object."""
 
 
 def _count_own_references() -> int:
-    """What `sys.getrefcount` says of an object that only a local variable refers to: 2, or from Python 3.14 on 1."""
+    """Return what `sys.getrefcount` reports for an object that only a local variable references: 2, or from Python 3.14
+    on 1.
+    """
     each = object()
     return sys.getrefcount(each)
 
@@ -34,7 +36,7 @@ class Discarded:
         self._objects: list[Any] = []
 
     def add(self, what: object) -> None:
-        """Free this in later turns, if nothing else refers to it then."""
+        """Free this in later turns, if nothing else references it then."""
         self._objects.append(what)
 
     def has_work(self) -> bool:
@@ -49,7 +51,7 @@ class Discarded:
             left -= 1
             if sys.getrefcount(each) == _OWN_REFERENCES:
                 parts = gc.get_referents(each)
-                # What is not tracked (text, numbers) has no parts, and goes with the object.
+                # Untracked objects (text, numbers) have no parts, and are freed with the object.
                 objects.extend(filter(gc.is_tracked, parts))
                 left -= len(parts) // _PARTS_PER_OBJECT
                 del parts

@@ -1,4 +1,4 @@
-"""How much a processor holds of its clients' requests."""
+"""The memory that a processor holds for its clients' requests."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from services.gateway.core.connections.connection import Connection
 
 
 class RequestMemory:
-    """Request bytes, of whole requests until they are answered and of frames that are still incomplete.
+    """Request bytes: of complete requests until they are answered, and of frames that are still incomplete.
 
-    Over the limit a connection that sends is paused, all but one: the *privileged* one, whose frame may be completed
-    whatever is held. Without it, many half frames could fill the memory and none of them would ever be whole.
+    Over the limit, every connection that sends is paused except one: the *privileged* one, whose frame may be completed
+    whatever is held. Without it, many incomplete frames could fill the memory and none of them would ever be completed.
     """
 
     __slots__ = ("_bytes_max", "_paused", "held_bytes", "privileged")
@@ -24,7 +24,7 @@ class RequestMemory:
         return self.held_bytes > self._bytes_max
 
     def must_pause(self, connection: Connection) -> bool:
-        """Asked after `connection` has added bytes; True puts it in the line of those to be resumed."""
+        """Called after `connection` has added bytes; True queues it to be resumed."""
         if self.held_bytes <= self._bytes_max or connection is self.privileged:
             return False
         if self.privileged is None and connection.splitter.buffered_bytes:
@@ -41,7 +41,7 @@ class RequestMemory:
         return connection in self._paused
 
     def yield_privilege(self, connection: Connection) -> None:
-        """Its frame is complete, or it is gone."""
+        """Its frame is complete, or its connection is closed."""
         if self.privileged is connection:
             self.privileged = None
 
@@ -50,7 +50,9 @@ class RequestMemory:
         self.yield_privilege(connection)
 
     def take_resumable(self) -> list[Connection]:
-        """The connections that may be read again: all once memory is free, the longest paused one to be privileged."""
+        """Return the connections that may be read again: all once memory is free, the longest paused one to be
+        privileged.
+        """
         if not self._paused:
             return []
         if self.held_bytes <= self._bytes_max:

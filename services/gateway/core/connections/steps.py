@@ -1,13 +1,14 @@
-"""Requests that take long, some steps in each turn: however much one client asks, others have their turns between.
+"""Requests that take long, some steps in each turn: however much one client requests, others have their turns in
+between.
 
-What grows with what a request names, or with what its answer has, is a generator (`barnabas.wire.primitives.Steps`):
-its decoding, its beginning (`Handler.start`), its answer's encoding. A step is the work for about one element. All
+Work that grows with the elements of a request, or of its response, is a generator (`barnabas.wire.primitives.Steps`):
+its decoding, its start (`Handler.start`), its response's encoding. A step is the work for about one element. All
 requests together have `STEPS_PER_TURN` in a turn of the processor, and each has `STEPS_AT_ONCE` before the next one has
-its share. What fits into the present turn is done at once, so that a request of some elements notices nothing of this.
+its share. What fits into the present turn is done at once, so that a small request is not delayed by this.
 
-Between two steps anything may happen: the image changes, the connection closes, the request's time is over. A request
-whose connection is closed is dropped, and so is work that is replaced by other work for the same request. What a long
-request leaves behind is freed in later turns (`discarded`), faster than steps can make more of it.
+Between two steps anything may happen: the image changes, the connection closes, the request's deadline passes. A
+request whose connection is closed is dropped, and so is work that is replaced by other work for the same request. What
+a long request leaves behind is freed in later turns (`discarded`), faster than steps can make more of it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from services.gateway.core.connections.connection import PendingRequest
 from services.gateway.core.connections.discarded import Discarded
 
 STEPS_PER_TURN: Final = 500
-"""Of 5 to 20 µs each, as the slowest are."""
+"""At 5 to 20 µs each, the slowest steps."""
 STEPS_AT_ONCE: Final = 125
 DISCARDED_OBJECTS_PER_TURN: Final = 2_000
-"""Of half a microsecond each. A request has some tracked objects for each element, which takes three steps or more."""
+"""At half a microsecond each. A request has some tracked objects for each element, which takes three steps or more."""
 
 
 class StepsOwner(Protocol):
@@ -43,7 +44,7 @@ class RequestSteps:
         self.discarded = discarded
 
     def begin(self, pending: PendingRequest, steps: Steps[None]) -> None:
-        """Do this for a request, now as far as the turn allows; in place of what was still to be done for it."""
+        """Do this for a request, now as far as the turn allows, instead of what was still to be done for it."""
         is_waiting = pending.steps is not None
         pending.steps = steps
         if is_waiting or pending is self._running:
@@ -54,7 +55,7 @@ class RequestSteps:
             self._go_on(pending)
 
     def run(self) -> None:
-        """Go on with what waits, until the turn's steps are used up; the next turn begins with this."""
+        """Continue with what waits, until the turn's steps are used up; the next turn begins with this."""
         if self.discarded.has_work():
             self.discarded.free(DISCARDED_OBJECTS_PER_TURN)
         while self._waiting and self._steps_left > 0:
@@ -65,7 +66,7 @@ class RequestSteps:
         return len(self._waiting) > 0 or self.discarded.has_work()
 
     def _go_on(self, pending: PendingRequest) -> None:
-        """The request's share, and into the line for another one where that is not enough."""
+        """Run the request's share, and queue it for another one if that is not enough."""
         left = min(self._steps_left, STEPS_AT_ONCE)
         self._steps_left -= left
         self._running = pending
@@ -81,7 +82,7 @@ class RequestSteps:
                 if pending.steps is None:
                     pending.steps = steps
         except Exception as error:
-            # A fault that one request finds must not take the other connections with it.
+            # An internal error in one request must not close the other connections.
             self._owner.failed(pending, error)
         finally:
             self._running = None

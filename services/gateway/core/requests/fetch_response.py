@@ -16,7 +16,7 @@ READ_COMMITTED = 1
 def make_response(
     cluster: ClusterView, context: RequestContext, told: Sequence[FetchTarget], isolation_level: int
 ) -> Steps[FetchResponse]:
-    """These partitions by topic, with the endpoints of the leaders that their errors name (KIP-951)."""
+    """Group these partitions by topic, with the endpoints of the leaders that their errors name (KIP-951)."""
     reads_committed = isolation_level == READ_COMMITTED
     by_topic: dict[tuple[str, bytes], FetchableTopicResponse] = {}
     leaders: dict[int, None] = {}

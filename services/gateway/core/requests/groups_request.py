@@ -1,5 +1,5 @@
-"""A request about several groups: a call to each partition of `__consumer_offsets` that has some of them, or more where
-much is asked, and one answer of all.
+"""A request about several groups: a call to each partition of `__consumer_offsets` that has some of them, or several
+calls for large requests, and one merged response.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Query = TypeVar("Query")
 
 
 class _Call(Generic[Query]):
-    """What is asked of one partition of `__consumer_offsets` at a time."""
+    """One call to one partition of `__consumer_offsets`."""
 
     __slots__ = ("elements", "node_id", "partition", "queries")
 
@@ -39,8 +39,8 @@ class _Call(Generic[Query]):
 
 
 class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
-    """Subclasses say what to ask (`request_of`), what to do with an answer (`fill`) or without one (`fail`), and how it
-    ends (`complete`).
+    """Subclasses define the request (`request_of`), how to use an answer (`fill`) or the lack of one (`fail`), and the
+    end (`complete`).
     """
 
     __slots__ = ("_asked", "_calls", "_elements_asked", "_open", "call_version")
@@ -50,18 +50,18 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
     def __init__(self, handler: GroupHandler, connection: Connection, header: RequestHeader, frame_bytes: int) -> None:
         super().__init__(handler, connection, header, frame_bytes)
         self.call_version = header.api_version
-        """Of the calls; another one than the client's where that is translated."""
+        """The version of the calls; it differs from the client's if that is translated."""
         self._calls: deque[_Call[Query]] = deque()
         """Not sent yet."""
         self._open: dict[tuple[int, int], _Call[Query]] = {}
-        """By node id and partition, the last of these: there may be room for more in it."""
+        """By node id and partition, the last of these: it may have space for more."""
         self._asked: dict[PendingAsk, _Call[Query]] = {}
         """Unanswered."""
         self._elements_asked = 0
-        """In those."""
+        """Elements in those."""
 
     def add(self, group_id: str, query: Query, elements: int = 1) -> None:
-        """Have this asked of the group's coordinator, by `ask`."""
+        """Add to what `ask` sends to the group's coordinator."""
         coordinator = self.handler.group_routing.coordinator_of(group_id)
         if coordinator is None:
             self.fail([query], ErrorCode.NOT_COORDINATOR)
@@ -69,7 +69,7 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
             self.add_at(coordinator.node_id, coordinator.partition, query, elements)
 
     def add_at(self, node_id: int, partition: int, query: Query, elements: int = 1) -> None:
-        """Have this asked of that logstore, by `ask`; `elements` is how much is asked."""
+        """Add to what `ask` sends to that logstore; `elements` is how much it is."""
         call = self._open.get((node_id, partition))
         if call is None or call.elements + elements > GROUP_CALL_ELEMENTS_MAX:
             call = self._open[node_id, partition] = _Call(node_id, partition)
@@ -78,12 +78,12 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
         call.elements += elements
 
     def ask(self) -> None:
-        """Put the questions."""
+        """Send the calls."""
         self._open.clear()
         self._ask_next()
 
     def _ask_next(self) -> None:
-        """As many calls as have the elements of one; respond when all are answered."""
+        """Send as many calls as have the elements of one; respond when all are answered."""
         handler = self.handler
         while self._calls and (
             not self._asked or self._elements_asked + self._calls[0].elements <= GROUP_CALL_ELEMENTS_MAX
@@ -104,7 +104,7 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
 
     def group_answered(self, ask: PendingAsk, answer: GroupAnswer) -> None:
         if answer.body:
-            # Where this raises, the call stays unanswered.
+            # If this raises, the call stays unanswered.
             response = decode_answer(self.header.api_key, self.call_version, answer.body)
             self.fill(self._ended(ask), response)
         else:
@@ -136,7 +136,7 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
 
     @abstractmethod
     def request_of(self, queries: list[Query]) -> Request:
-        """The call that asks these, in `call_version`."""
+        """Return the call for these, in `call_version`."""
 
     @abstractmethod
     def fill(self, queries: list[Query], response: Response) -> None:
@@ -144,8 +144,8 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
 
     @abstractmethod
     def fail(self, queries: list[Query], error: int) -> None:
-        """Nobody answers these."""
+        """These are not answered."""
 
     @abstractmethod
     def complete(self) -> None:
-        """Respond: all that can be known is."""
+        """Respond: all that can be known is known."""
