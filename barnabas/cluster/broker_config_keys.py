@@ -1,10 +1,10 @@
-"""Every configuration key that a service of Barnabas has: type, bounds, which services read it, whether it may change.
+"""Every configuration key of Barnabas' services: type, bounds, which services read it, and whether it may change.
 
-Kafka's names where Kafka has the thing. The keys that topics follow are made from `TOPIC_KEYS`, and services take their
-defaults and bounds from there. The default of any other key is with each service (`services/*/shell/config.py`; a test
-holds the two together), as are its bounds unless the key can change while services run. What Kafka has and Barnabas has
-not is in `barnabas.cluster.kafka_config_keys`. No key names a class or a URL to load anything from, and none ever may
-while it is dynamic (CVE-2025-27817, CVE-2025-27818).
+The names are Kafka's if Kafka has the key. The keys that topics inherit are made from `TOPIC_KEYS`, and services take
+their defaults and bounds from there. The default of any other key is declared by each service
+(`services/*/shell/config.py`; a test compares the two), and so are its bounds unless the key is dynamic. Kafka's keys
+that Barnabas does not have are in `barnabas.cluster.kafka_config_keys`. No key names a class or a URL to load anything
+from, and none ever may while it is dynamic (CVE-2025-27817, CVE-2025-27818).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ ReplicaSelectorClass: TypeAlias = Literal[
 
 
 class UpdateMode(Enum):
-    """Kafka's (KIP-226), but for the last."""
+    """Kafka's modes (KIP-226), except for the last."""
 
     READ_ONLY = "read-only"
     # For one broker or for all of them.
     CLUSTER_WIDE = "cluster-wide"
-    # For all at once only: gateways have no broker id, each serves every broker.
+    # Only for all at once: gateways have no broker id, each serves every broker.
     GATEWAYS = "all gateways"
 
 
 @dataclass(slots=True, frozen=True)
 class BrokerKey(ConfigKey):
-    """`services`: who reads it; where several do, a broker is described by the first one's."""
+    """`services`: those that read it; if there are several, a broker's description shows the value of the first."""
 
     services: tuple[Role, ...] = ()
     update_mode: UpdateMode = UpdateMode.READ_ONLY
@@ -68,7 +68,7 @@ _READERS_OF_TOPIC_DEFAULTS: Final = {
 
 
 def _topic_defaults() -> Iterator[BrokerKey]:
-    """The keys that topics follow: a number in other units can't be changed while the broker runs, as in Kafka.
+    """The keys that topics inherit: a number in another unit can't be changed dynamically, as in Kafka.
 
     The bounds of a topic's key with several units are the same number in each of them.
     """
@@ -354,14 +354,14 @@ _BARNABAS: Final = (
 )
 
 BROKER_KEYS: Final[dict[str, BrokerKey]] = {key.name: key for key in (*_KAFKAS, *_topic_defaults(), *_BARNABAS)}
-"""By name."""
+"""All keys by name."""
 
 BARNABAS_ONLY: Final = frozenset(key.name for key in _BARNABAS)
-"""Keys that Kafka does not know."""
+"""Keys that Kafka does not have."""
 
 
 def synonyms(name: str) -> tuple[str, ...]:
-    """The keys that say the same in other units, the one that goes first first (KIP-226); just `name` for most."""
+    """Return the keys that mean the same in other units, by precedence (KIP-226); only `name` for most."""
     return _SYNONYMS.get(name, (name,))
 
 
@@ -374,9 +374,9 @@ _SYNONYMS: Final = {
 
 
 def default_for_topics(name: str) -> Any:
-    """The default of a broker key that topics follow, as a value in the key's own unit.
+    """Return the default of a broker key that topics inherit, as a value in the key's own unit.
 
-    Of keys that say the same, the last has the default of the topic's key, and the others are unset: None.
+    Of keys that mean the same, the last has the default of the topic's key, and the others are unset: None.
     """
     for topic_key in TOPIC_KEYS.values():
         for synonym in topic_key.synonyms:
@@ -389,13 +389,13 @@ def default_for_topics(name: str) -> Any:
 
 
 def topic_defaults(broker_configs: Mapping[str, str]) -> dict[str, str]:
-    """What topics get from broker keys that are set, by topics' own names; good texts only."""
+    """Return topics' settings from broker keys that are set, by topics' own names; valid texts only."""
     defaults: dict[str, str] = {}
     for topic_key in TOPIC_KEYS.values():
         for synonym in topic_key.synonyms:
             text = broker_configs.get(synonym.name)
             if text is not None:
-                # -1 hours are for ever, too.
+                # -1 hours means forever, too.
                 defaults[topic_key.name] = text if synonym.factor == 1 else str(max(int(text) * synonym.factor, -1))
                 break
     return defaults

@@ -1,7 +1,8 @@
-"""Every broker key of Kafka that Barnabas has not, and why: the other half of `barnabas.cluster.broker_config_keys`.
+"""Every broker key of Kafka that Barnabas does not have, and why: the complement of
+`barnabas.cluster.broker_config_keys`.
 
-The two together are all keys of Kafka 4.3 (a test holds them to Kafka's own list), and those of older brokers that are
-still found in files. Names are Kafka's; nothing else here is.
+The two together are all keys of Kafka 4.3 (a test compares them with Kafka's own list), and those of older brokers that
+are still found in files. Names are Kafka's; everything else here is not.
 """
 
 from __future__ import annotations
@@ -223,11 +224,13 @@ UNSUPPORTED: Final[dict[str, str]] = dict(_by_name(_UNSUPPORTED))
 """By key of Kafka 4.3: why it has no effect."""
 
 REMOVED: Final[dict[str, str]] = dict(_by_name(_REMOVED))
-"""By key of older Kafkas: what became of it."""
+"""By key of older Kafka versions: what became of it."""
 
 
 def why_without_effect(name: str) -> str | None:
-    """What to say of a key that a Kafka broker takes or took and no service of Barnabas has; None: nobody knows it."""
+    """Return the reason for a key that a Kafka broker accepts or accepted and no service of Barnabas has; None: unknown
+    key.
+    """
     reason = UNSUPPORTED.get(name, REMOVED.get(name))
     if reason is not None:
         return reason

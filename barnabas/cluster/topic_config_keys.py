@@ -1,9 +1,10 @@
-"""Every configuration key of a topic in Kafka 4.3: type, default, bounds, what it does, and whose defaults it follows.
+"""Every configuration key of a topic in Kafka 4.3: type, default, bounds, effect, and the broker keys it inherits from.
 
-This table is the one declaration of each: `TopicConfig` and the settings of logstores take defaults and bounds from it.
+This table is the only declaration of each: `TopicConfig` and the settings of logstores take defaults and bounds from
+it.
 
-A topic's key follows the broker keys named in `synonyms`, the first that is set (KIP-226). Sources: Kafka's LogConfig
-and ServerTopicConfigSynonyms; a test holds names, types, defaults and synonyms to Kafka's own.
+A topic's key inherits from the broker keys named in `synonyms`, the first that is set (KIP-226). Sources: Kafka's
+LogConfig and ServerTopicConfigSynonyms; a test compares names, types, defaults and synonyms with Kafka's own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 
 @dataclass(slots=True, frozen=True)
 class Synonym:
-    """A broker key that topics follow; its number times `factor` is the topic's."""
+    """A broker key that topics inherit; its number times `factor` is the topic's."""
 
     name: str
     factor: int = 1
@@ -304,11 +305,11 @@ _KEYS: Final = (
 )
 
 TOPIC_KEYS: Final[dict[str, TopicKey]] = {key.name: key for key in _KEYS}
-"""By name, in the order of the names."""
+"""All keys by name, in the order of the names."""
 
 
 def default_of(name: str) -> Any:
-    """The default of a topic's key as a value, of the type that the key has; a list as text, separated by commas."""
+    """Return the default of a topic's key as a value of the key's type; a list as text, separated by commas."""
     key = TOPIC_KEYS[name]
     assert key.default is not None
     value = key.parse(key.default)

@@ -1,4 +1,4 @@
-"""Of connections: clients' at a gateway, and the streams between services."""
+"""Connections: clients' at a gateway, and the streams between services."""
 
 from __future__ import annotations
 

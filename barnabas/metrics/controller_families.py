@@ -1,4 +1,4 @@
-"""Of a controller: Kafka's KafkaController. Gauges of the cluster are the active one's; standbys tell zeros."""
+"""The controller: Kafka's KafkaController. Gauges of the cluster are the active one's; standbys report zeros."""
 
 from __future__ import annotations
 

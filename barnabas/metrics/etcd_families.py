@@ -1,4 +1,4 @@
-"""Of etcd, as each service that speaks with it sees it; and of the lease that keeps the service registered there."""
+"""etcd, as each service that uses it sees it; and the lease that keeps the service registered there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of consumer groups, at the logstore that coordinates them: Kafka's GroupMetadataManager and coordinator metrics."""
+"""Consumer groups, at the logstore that coordinates them: Kafka's GroupMetadataManager and coordinator metrics."""
 
 from __future__ import annotations
 

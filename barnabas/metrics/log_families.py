@@ -1,4 +1,4 @@
-"""Of a logstore's logs and disks."""
+"""A logstore's logs and disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of every process and every pod: what it costs, what version it is, whether its processes answer a scrape."""
+"""Every process and every pod: resource usage, version, and whether its processes answer a scrape."""
 
 from __future__ import annotations
 

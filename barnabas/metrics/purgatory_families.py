@@ -1,4 +1,4 @@
-"""Of a purgatory pod: Kafka's DelayedOperationPurgatory, whose operations are entries here."""
+"""A purgatory pod: Kafka's DelayedOperationPurgatory, whose operations are called entries here."""
 
 from __future__ import annotations
 

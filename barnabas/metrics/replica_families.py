@@ -1,4 +1,4 @@
-"""Of a logstore's replicas: Kafka's ReplicaManager, and how far followers are behind."""
+"""A logstore's replicas: Kafka's ReplicaManager, and how far followers lag."""
 
 from __future__ import annotations
 

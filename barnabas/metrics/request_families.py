@@ -1,11 +1,11 @@
-"""Requests: how many, how large, how they failed, and where their time went.
+"""Requests: counts, sizes, errors, and where their time was spent.
 
-Counters count every request. Times are taken of some (`services.gateway.core.timing.request_metrics` says which), so
-the `_count` of a histogram of times is of these. RequestQueueTimeMs, LocalTimeMs, RemoteTimeMs, ResponseQueueTimeMs and
-ResponseSendTimeMs of a request add up to its TotalTimeMs, as its hops do.
+Counters count every request. Times are measured for some (`services.gateway.core.timing.request_metrics` describes
+which), so the `_count` of a histogram of times counts only these. RequestQueueTimeMs, LocalTimeMs, RemoteTimeMs,
+ResponseQueueTimeMs and ResponseSendTimeMs of a request add up to its TotalTimeMs, as its hops do.
 
 `request` is Kafka's name of the API. Fetches of consumers come to gateways and are `FetchConsumer`; those of followers
-go from logstore to logstore and are told there, as `FetchFollower`. There is no sum of both called `Fetch`.
+go from logstore to logstore and are reported there, as `FetchFollower`. There is no sum of both called `Fetch`.
 """
 
 from __future__ import annotations

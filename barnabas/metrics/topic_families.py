@@ -1,8 +1,8 @@
-"""What comes and goes by topic: Kafka's BrokerTopicMetrics, of a logstore.
+"""Traffic by topic: Kafka's BrokerTopicMetrics, of a logstore.
 
-As in Kafka the same families have sums over all topics, with an empty label `topic`, which to Prometheus is none; a sum
-over a family counts everything twice. A logstore tells its first `metrics.topics.max` topics apart; all others are
-`__other__`. Requests are counted by partition, as in Kafka.
+As in Kafka the same families have sums over all topics, with an empty label `topic`, which Prometheus treats as no
+label; a sum over a family counts everything twice. A logstore reports its first `metrics.topics.max` topics separately;
+all others are `__other__`. Requests are counted by partition, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to write into etcd: of a back-up, of what the disks hold, or of both. Pure: decides, and writes nothing.
+"""Plan what to write to etcd: from a backup, from what the disks hold, or from both. Pure: it writes nothing.
 
 - Topics are those that have logs: one that was created after the back-up is there again, one that was deleted after it
   is not. Their configs are the later ones of the back-up's and of the register that every log directory keeps; where
@@ -39,12 +39,12 @@ from barnabas.cluster.recovery.remembered import Remembered
 from barnabas.cluster.topic_config import TopicConfig
 
 PRODUCER_IDS_SKIPPED: Final = 2**32
-"""Ids past the largest that is known: a producer that has an id and has not written yet is in no log. Every controller
-epoch has as many of its own, below 2^53 for two million of them.
+"""How far to go past the largest known id: a producer that has an id and has not written yet is in no log. Every
+controller epoch has as many of its own, below 2^53 for two million epochs.
 """
 
 HELD_CONFIGS: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-"""Of a topic whose configs nobody knows: by the defaults its old records would be deleted within minutes."""
+"""For a topic whose configs are unknown: by the defaults, its old records would be deleted within minutes."""
 
 _OFFSETS_TOPIC: Final = "__consumer_offsets"
 _OFFSETS_TOPIC_CONFIGS: Final = {
@@ -56,15 +56,15 @@ _OFFSETS_TOPIC_CONFIGS: Final = {
 
 @dataclass(slots=True)
 class Plan:
-    """`writes` are keys and values in the order in which they are to be written; a reader of half of them would see
-    topics without partitions at no time.
+    """`writes` are keys and values in the order in which they are written; a reader that sees only some of them never
+    sees topics without partitions.
     """
 
     cluster_id: str = ""
     writes: dict[str, bytes] = field(default_factory=dict)
     topics: list[TopicRecord] = field(default_factory=list)
     partitions: dict[str, list[PartitionRecord]] = field(default_factory=dict)
-    # Nothing may be written before these are resolved.
+    # Nothing may be written until these are resolved.
     conflicts: list[str] = field(default_factory=list)
     # Acknowledged records that may be missing afterwards: the operator has to agree.
     losses: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ def plan_recovery(
     picked_topic_ids: Mapping[str, bytes],
     wall_ms: int,
 ) -> Plan:
-    """`absent`: logstores that the operator goes on without. `picked_topic_ids`: which topic of a name is meant."""
+    """`absent`: logstores that the operator leaves out. `picked_topic_ids`: the choice between topics of one name."""
     return _Planning(keys, remembered, gather(inspections), absent, picked_topic_ids, wall_ms).plan()
 
 
@@ -189,8 +189,8 @@ class _Planning:
         )
 
     def _without_logs(self, name: str, remembered: TopicRecord | None) -> TopicRecord | None:
-        """In the back-up or a register, and on no disk: deleted since, unless a logstore that was not inspected may
-        have it, or a register that is later than the back-up still knows it.
+        """Topics in the backup or a register, and on no disk: deleted since, unless a logstore that was not inspected
+        may have them, or a register later than the backup still lists them.
         """
         known = self._known_topics if self._is_register_later() else {}
         if remembered is None:
@@ -270,20 +270,20 @@ class _Planning:
         return node_ids[turn:] + node_ids[:turn]
 
     def _carry_over_deletions(self) -> None:
-        """Topics that were on their way out still are."""
+        """Topics whose deletion was in progress are still deleted."""
         for topic_id, deletion in self._remembered.deletions.items():
             for number, chunk in sorted(self._remembered.chunks.get(topic_id, {}).items()):
                 self._put(self._keys.chunk(topic_id, number), chunk)
             self._put(self._keys.deletion(topic_id), deletion)
 
-    # --- what is not of topics ---
+    # --- everything else ---
 
     def _write_the_rest(self) -> None:
         keys, remembered, register = self._keys, self._remembered, self._found.register
         for node_id in sorted({*self._found.node_ids, *remembered.logstores}):
             known = remembered.logstores.get(node_id)
             addresses = {} if known is None else known.addresses
-            # A broker epoch of before would by chance be one of a registration to come, and end its suspicion.
+            # An earlier broker epoch could equal one of a future registration by chance, and end its suspicion.
             member = MemberRecord(Role.LOGSTORE, str(node_id), addresses, down_since_ms=self._wall_ms)
             self._put(keys.member(Role.LOGSTORE, str(node_id)), member)
         broker_configs = remembered.broker_configs
@@ -298,15 +298,15 @@ class _Planning:
         known_epoch = max(remembered.controller_epoch, 0 if register is None else register.controller_epoch)
         controller_epoch = known_epoch + EPOCHS_SKIPPED
         self._put(keys.controller_epoch, ControllerEpochRecord(controller_epoch))
-        # Ids that were given since the last recovery, and not written with, are in no log and no back-up: what is known
-        # may be what was known then. The controller that gave them has left its epoch in the registers; this is later.
+        # Ids that were assigned since the last recovery, and not written with, are in no log and no backup: the known
+        # ones may date from then. The controller that assigned them has left its epoch in the registers; this is later.
         known_id = max(remembered.next_producer_id, self._found.producer_id_max + 1)
         next_producer_id = max(known_id + PRODUCER_IDS_SKIPPED, controller_epoch * PRODUCER_IDS_SKIPPED)
         self._put(keys.producer_ids, ProducerIdsRecord(next_producer_id))
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """`0–3, 7`: ascending numbers, runs of them joined."""
+    """Format `0–3, 7`: ascending numbers, with runs joined."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:
