@@ -42,7 +42,7 @@ def refusal(found: VersionRecord | None, version: str) -> str | None:
         )
     if found.restoring:
         return (
-            "a restore of the cluster's state in etcd is under way, or broke off: wait for it, or do it again with "
-            "--replace"
+            "a restore of the cluster's state in etcd is in progress, or was interrupted: wait for it, or repeat it "
+            "with --replace"
         )
     return None

@@ -56,7 +56,7 @@ def why_not_here(key: str) -> str | None:
     """Return the message for a key that this service does not have; None: unknown key."""
     known = BROKER_KEYS.get(key)
     if known is not None:
-        return f"it belongs to the {' and the '.join(role.value for role in known.services)}"
+        return f"it is a key of the {' and the '.join(role.value for role in known.services)}"
     return why_without_effect(key)
 
 
@@ -64,7 +64,7 @@ def _listeners(value: str, field: msgspec.structs.FieldInfo, controller_names: s
     """Return (what is left of a list of listeners, why not all of it)."""
     if typing.get_origin(field.type) is not list:
         is_brokers = "://" in value
-        return ("", f"{value} is a gateway's; here it is one host:port") if is_brokers else (value, "")
+        return ("", f"{value} is for a gateway; this service needs one host:port") if is_brokers else (value, "")
     of_controllers = {name.strip() for name in controller_names.split(",") if name.strip()}
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
     useful = [entry for entry in entries if entry.partition("://")[0] not in of_controllers]

@@ -313,7 +313,9 @@ class MembershipClient:
             pack_heartbeat=lambda count: pb.SubscribeRequest(heartbeat=count).SerializeToString(),
             on_up=take_first,
             on_message=take,
-            on_down=lambda reason: _log.warning("no longer hears from the controller", address=address, reason=reason),
+            on_down=lambda reason: _log.warning(
+                "lost the connection to the controller", address=address, reason=reason
+            ),
         )
 
     async def _stop_listening(self) -> None:

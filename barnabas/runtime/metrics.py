@@ -74,7 +74,7 @@ class MetricsEndpoint:
         if environ["PATH_INFO"] != PATH:
             return _plain(start_response, "404 Not Found", f"metrics are at {PATH}")
         if environ["REQUEST_METHOD"] != "GET":
-            return _plain(start_response, "405 Method Not Allowed", "metrics are to be read: GET")
+            return _plain(start_response, "405 Method Not Allowed", "only GET is allowed")
         asked = asyncio.run_coroutine_threadsafe(self.collect_once(), self._loop)
         try:
             samples = asked.result(COLLECT_S_MAX)

@@ -92,7 +92,7 @@ class ChildProcess:
 
     def _kill_after_cut(self, reason: str) -> None:
         if not self.exited.done():
-            _log.error("a child that can't be talked to is killed", pid=self.pid, reason=reason)
+            _log.error("a child with a broken connection is killed", pid=self.pid, reason=reason)
             self._process.kill()
 
     def terminate(self) -> None:

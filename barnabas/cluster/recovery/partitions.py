@@ -27,9 +27,9 @@ class Loss(Enum):
     """Acknowledged records of a partition that may be missing."""
 
     NOTHING = "nothing"
-    EVERYTHING = "it has no log on any disk that was inspected, and begins anew, empty"
-    OFFLINE = "it has no log on any disk that was inspected, and stays offline until a logstore that has one is back"
-    THE_END = "the log that counts ends before the last high watermark that was noted"
+    EVERYTHING = "it has no log on any disk that was inspected, and starts empty"
+    OFFLINE = "it has no log on any disk that was inspected, and stays offline until a logstore with one is back"
+    THE_END = "the best log ends before the last recorded high watermark"
     UNKNOWN = "replicas that were not inspected may have had later records"
 
 

@@ -1,14 +1,14 @@
 """Plan what to write to etcd: from a backup, from what the disks hold, or from both. Pure: it writes nothing.
 
-- Topics are those that have logs: one that was created after the back-up is there again, one that was deleted after it
-  is not. Their configs are the later ones of the back-up's and of the register that every log directory keeps; where
-  neither knows a topic, nothing of it is deleted until somebody has said what it is (`HELD_CONFIGS`).
-- Partitions are led by whoever has the longest log of the latest epoch (`partitions.recover_partition`).
-- What counts upwards goes on past everything that may have been given: leader epochs past those of back-up and logs,
-  the controller epoch likewise, producer ids far past those that are known. Broker epochs are revisions of etcd, which
-  may be smaller ones from now on: they are only ever compared for being the same, so nothing that is written keeps one.
-  Metadata is ordered by controller epoch first, and by revision only within it.
-- Registrations are of processes, and come by themselves.
+- Topics are those that have logs: one that was created after the backup exists again, one that was deleted after it is
+  not. Their configs are those of the backup or of the register in every log directory, whichever is later; if neither
+  has the topic, nothing of it is deleted until an operator has set its configs (`HELD_CONFIGS`).
+- The leader of a partition has the longest log of the latest epoch (`partitions.recover_partition`).
+- Counters continue past everything that may have been assigned: leader epochs and the controller epoch past those of
+  backup and logs, producer ids far past the known ones. Broker epochs are revisions of etcd, which may be smaller from
+  now on: they are only ever compared for equality, and no record that is written contains one. Metadata is ordered by
+  controller epoch first, and by revision only within it.
+- Registrations belong to processes, which write them again.
 """
 
 from __future__ import annotations
@@ -125,10 +125,10 @@ class _Planning:
         remembered = self._remembered.cluster_id
         if remembered and ids and ids != [remembered]:
             self._plan.conflicts.append(
-                f"the back-up is of cluster {remembered}, the directories of {', '.join(ids)}: it is another cluster's"
+                f"the backup is of cluster {remembered}, the directories of {', '.join(ids)}; the clusters differ"
             )
         if not remembered and not ids:
-            self._plan.conflicts.append("there is neither a back-up with a cluster id nor a log directory")
+            self._plan.conflicts.append("there is neither a backup with a cluster id nor a log directory")
         return remembered or (ids[0] if ids else "")
 
     def _check_nodes(self) -> None:
@@ -137,10 +137,12 @@ class _Planning:
         for node_id in sorted(expected - self._found.node_ids - self._absent):
             self._plan.conflicts.append(
                 f"logstore {node_id} belongs to the cluster and was not inspected: inspect its log directories too, or "
-                f"go on without whatever only it has: --without-node {node_id}"
+                f"leave out what only it has: --without-node {node_id}"
             )
         for node_id in sorted(self._found.node_ids & self._absent):
-            self._plan.conflicts.append(f"--without-node {node_id}, and yet it was inspected: which is it?")
+            self._plan.conflicts.append(
+                f"--without-node {node_id} contradicts the inspection of that logstore: drop one of them"
+            )
 
     # --- topics ---
 
@@ -165,7 +167,7 @@ class _Planning:
             return self._without_logs(name, remembered)
         topic_id = ids[0]
         if remembered is not None and remembered.topic_id != topic_id:
-            self._plan.notes.append(f"{name} was deleted and created again after the back-up: it is the new one")
+            self._plan.notes.append(f"{name} was deleted and created again after the backup: the new topic is kept")
             remembered = None
         partitions = max(
             self._found.partitions[topic_id],
@@ -185,7 +187,7 @@ class _Planning:
             told.append(f"{topic_id.hex()} on logstores {', '.join(map(str, node_ids))} with {records} offsets")
         return (
             f"there are {len(ids)} topics of the name {name}: {'; '.join(told)}. One was deleted, and a logstore has "
-            f"not heard of it: say which is meant (--topic-id {name}=ID); the others' directories will be set aside"
+            f"not been informed: choose one (--topic-id {name}=ID); the others' directories will be set aside"
         )
 
     def _without_logs(self, name: str, remembered: TopicRecord | None) -> TopicRecord | None:
@@ -203,7 +205,7 @@ class _Planning:
         if remembered.topic_id in known:
             return remembered
         self._plan.notes.append(
-            f"{remembered.topic} is in the back-up and on no disk: it was deleted since, and is left out"
+            f"{remembered.topic} is in the backup and on no disk: it was deleted since, and is left out"
         )
         return None
 
@@ -224,8 +226,8 @@ class _Planning:
         if name == _OFFSETS_TOPIC:
             return dict(_OFFSETS_TOPIC_CONFIGS)
         self._plan.notes.append(
-            f"{name}: its configs are not known. Nothing of it is deleted until you have set them and taken "
-            "retention.ms=-1 and retention.bytes=-1 away (barnabas topics alter)"
+            f"{name}: its configs are unknown. Nothing of it is deleted until you have set them and removed "
+            "retention.ms=-1 and retention.bytes=-1 (barnabas topics alter)"
         )
         return dict(HELD_CONFIGS)
 
@@ -290,7 +292,7 @@ class _Planning:
         if register is not None and (not remembered.cluster_id or self._is_register_later()):
             broker_configs = register.broker_configs
         elif not remembered.cluster_id:
-            self._plan.notes.append("configs that brokers were given while they ran are not known: the defaults count")
+            self._plan.notes.append("dynamic broker configs are unknown: the defaults apply")
         for broker_id, configs in sorted(broker_configs.items()):
             self._put(keys.broker_configs(broker_id), BrokerConfigsRecord(broker_id, configs))
         for key, value in remembered.others.items():

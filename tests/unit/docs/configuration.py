@@ -50,7 +50,7 @@ A file has Java's properties syntax, and **may be a Kafka broker's own `server.p
 service; `etcd.endpoints` is all that it lacks. Each service takes its keys, and at its start names every other key in a
 warning of its own, with the reason:
 
-- `num.io.threads`: it belongs to the logstore;
+- `num.io.threads`: it is a key of the logstore;
 - `zookeeper.connect`: Kafka 4 has no ZooKeeper; cluster state is in etcd, see etcd.endpoints.
 
 `listeners` and `advertised.listeners` of the form `NAME://host:port` are a gateway's; those that
