@@ -356,7 +356,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         _panel(
             "Age of leases",
             "ms",
-            "Time since the last renewal was sent; the TTL is 6 s by default. A third of it is normal; at the TTL the lease expires.",
+            "Time since the last renewal was sent; at the TTL (default: 6 s) the lease expires; a third is normal.",
             ("max by (instance) (barnabas_etcd_lease_renewal_age_ms{$})", "{{instance}}"),
         ),
         _panel(

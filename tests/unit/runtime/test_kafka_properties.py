@@ -82,7 +82,9 @@ def test_a_logstore_takes_what_is_about_logs(tmp_path: Path) -> None:
     reasons = {notice.key: notice.reason for notice in loaded.notices}
     assert reasons["num.network.threads"] == "it is a key of the gateway"
     assert reasons["num.partitions"] == "it is a key of the controller and the gateway"
-    assert reasons["listeners"] == ("PLAINTEXT://:9092,CONTROLLER://:9093 is for a gateway; this service needs one host:port")
+    assert reasons["listeners"] == (
+        "PLAINTEXT://:9092,CONTROLLER://:9093 is for a gateway; this service needs one host:port"
+    )
     assert reasons["process.roles"] == (
         "cluster state is in etcd, see etcd.endpoints; controllers are separate processes"
     )
