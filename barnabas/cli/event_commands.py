@@ -64,7 +64,7 @@ def line_of(event: pb.Event) -> str:
 
 def _leader(each: pb.LeaderEvent) -> str:
     after = f"is led by {each.leader}" if each.leader >= 0 else "has no leader"
-    before = each.leader_before if each.leader_before >= 0 else "nobody"
+    before = each.leader_before if each.leader_before >= 0 else "none"
     return f"{each.topic}-{each.partition} {after} in epoch {each.leader_epoch} (before: {before})"
 
 

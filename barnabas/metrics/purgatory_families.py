@@ -39,7 +39,7 @@ WAKE_UPS = Family(
 WATCHED_PARTITIONS = Family(
     "barnabas_purgatory_watched_partitions", Kind.GAUGE, "Partitions whose state is watched at logstores."
 )
-WATCHED_GROUPS = Family("barnabas_purgatory_watched_groups", Kind.GAUGE, "Groups likewise.")
+WATCHED_GROUPS = Family("barnabas_purgatory_watched_groups", Kind.GAUGE, "Groups whose state is watched at logstores.")
 TIMER_SIZE = Family("barnabas_purgatory_timer_size", Kind.GAUGE, "Deadlines in the timing wheel.")
 TIMER_LATENESS = Family(
     "barnabas_purgatory_timer_lateness_ms", Kind.HISTOGRAM, "How late the timing wheel was turned after a deadline."

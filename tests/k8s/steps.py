@@ -80,7 +80,7 @@ def roll(trial: Trial) -> list[str]:
 
 
 def failed_upgrade(trial: Trial) -> list[str]:
-    """An image that doesn't exist, under --atomic: rolled back, and nobody has to help."""
+    """An image that doesn't exist, under --atomic: rolled back without manual intervention."""
     with trial.load("misled") as reports:
         refusal = trial.refused_upgrade("--atomic", "--timeout", "90s", **{"image.tag": "there-is-none"})
         assert "rolled back" in refusal, refusal

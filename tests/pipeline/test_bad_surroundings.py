@@ -75,7 +75,7 @@ class Scene:
 
 
 def the_line(job: JobProcess) -> str:
-    """Of a job that ends with an error: ours is the last line, and nobody has printed a traceback before it."""
+    """Of a job that ends with an error: ours is the last line, without a traceback before it."""
     assert job.end() == 1
     assert "Traceback" not in job.err
     ours = [line for line in job.err.splitlines() if line.startswith("barnabas-pipeline: ")]

@@ -300,7 +300,7 @@ def test_offsets_rise_from_one_record_batch_to_the_next(monkeypatch: pytest.Monk
     assert [row["offset"] for row in decode(with_deltas((0, 1, 2, 5, 9), 9))] == [100, 101, 102, 105, 109]
     with pytest.raises(CorruptBatch, match="offsets that don't rise"):
         decode(with_deltas((0, 1, 1), 9))
-    # Another batch begins anew where a record batch does.
+    # A record batch begins another batch.
     data = with_deltas((0, 1), 1) + build_batch([Record(None, b"a"), Record(None, b"b")], base_offset=200)
     assert [row["offset"] for row in decode(data)] == [100, 101, 200, 201]
 

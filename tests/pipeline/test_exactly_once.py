@@ -1,4 +1,4 @@
-"""Every record once, whatever dies, and whoever else runs."""
+"""Every record once, whichever process dies, and whatever else runs."""
 
 from __future__ import annotations
 

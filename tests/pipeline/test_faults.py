@@ -28,7 +28,7 @@ class Job:
         self._into = into
 
     def start(self, *arguments: str) -> JobProcess:
-        """Until it is told to stop."""
+        """Run until stopped."""
         fixed = ("--bootstrap-servers", self._topics.bootstrap, "--topics", self._topic, "--into", self._into)
         to = ("--to", str(self._directory / "lake"), "--trigger-ms", "200")
         return JobProcess(self._directory / "job", "tables", *fixed, *to, *LOCAL, *arguments)

@@ -1,4 +1,4 @@
-"""Schemas, and values by them, that nobody wants: dead letters, and never the end of the job or of its memory."""
+"""Harmful schemas, and values by them: dead letters, and never the end of the job or of its memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures' file: what is wrong with it is told before a job starts, and is no reason to end one."""
+"""The figures' file: an error in it is reported before a job starts, and is no reason to end one."""
 
 from __future__ import annotations
 

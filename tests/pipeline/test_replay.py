@@ -237,7 +237,7 @@ def interrupting(bootstrap: str, after: int) -> type[Writer]:
 def test_someone_who_writes_to_the_target_meanwhile_is_noticed(
     cluster: RunningCluster, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or what an earlier run wrote and saw not acknowledged: the target had a record too many, and nobody was told."""
+    """Or what an earlier run wrote and saw not acknowledged: the target had a record too many, without an error."""
     source = f"alone-{after}"
     make(cluster.bootstrap, source)
     fill(cluster.bootstrap, source, 90)
@@ -327,7 +327,7 @@ def test_a_target_that_lacks_partitions_leaves_no_state_and_may_gain_them(
 
 
 def test_large_records(cluster: RunningCluster) -> None:
-    """librdkafka's producer refused them by its own default; what the topic refuses is told in one line."""
+    """librdkafka's producer refused them by its own default; what the topic refuses is reported in one line."""
     make(cluster.bootstrap, "large", 1)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     takes_more = ConfigEntry("max.message.bytes", "8000000", incremental_operation=AlterConfigOpType.SET)

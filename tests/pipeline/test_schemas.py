@@ -327,7 +327,7 @@ def test_a_schemas_guid_before_a_value_or_in_its_header(fake: FakeRegistry) -> N
     fake.subjects = {f"/schemas/guids/{guid}": {"schema": json.dumps(ORDER_1)}}
     decoder = AvroDecoder(Registry(fake.url))
     payload = avro(1, ORDER_1, {"id": 0, "item": None})[5:]
-    assert payload[0] == 0  # nothing that a value alone could be told by
+    assert payload[0] == 0  # nothing by which a value alone could be recognized
     header = b"\1" + guid.bytes
     assert decoder.decode(payload, header).value == {"id": 0, "item": None}
     assert decoder.decode(header + payload, None).value == {"id": 0, "item": None}

@@ -176,7 +176,7 @@ def test_ids_that_nobody_has_written_with_are_not_given_again_by_the_next_recove
         plan = plan_of(remembered, node(0, producer_id_max=9000, register=register), node(1), node(2))
         assert next_producer_id(plan) >= given_up_to, "an id is given twice"
         given_up_to = next_producer_id(plan) + 1_000_000
-        # The controller that gave them, as logstores were told of it.
+        # The controller that gave them, as logstores received it.
         register = Register(controller_epoch=controller_epoch(plan) + 1, revision=1)
     assert given_up_to < 2**53, "clients that count in doubles tell ids apart"
 

@@ -1,6 +1,6 @@
-"""What the tables of configuration keys say, told to readers: `docs/configuration.md`.
+"""Write the tables of configuration keys for readers: `docs/configuration.md`.
 
-`scripts/configuration` writes it anew; `test_configuration.py` holds it to the tables.
+`scripts/configuration` writes it; `test_configuration.py` compares it with the tables.
 """
 
 from __future__ import annotations

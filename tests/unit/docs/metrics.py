@@ -1,6 +1,6 @@
-"""What the declarations of families say, told to readers: `docs/metrics.md`.
+"""Write the declarations of families for readers: `docs/metrics.md`.
 
-`scripts/metrics` writes it anew; `test_metrics.py` holds it to the declarations.
+`scripts/metrics` writes it; `test_metrics.py` compares it with the declarations.
 """
 
 from __future__ import annotations

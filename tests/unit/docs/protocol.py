@@ -1,6 +1,6 @@
-"""What the protocol's tables say, told to readers: `docs/protocol.md`, and the contract of each message module.
+"""Write the protocol's tables for readers: `docs/protocol.md`, and the contract of each message module.
 
-`scripts/protocol` writes both anew; `test_protocol.py` holds them to the tables.
+`scripts/protocol` writes both; `test_protocol.py` compares them with the tables.
 """
 
 from __future__ import annotations
