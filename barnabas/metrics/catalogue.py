@@ -1,6 +1,6 @@
 """All families that any process of Barnabas may report: those declared in the `*_families` modules.
 
-docs/metrics.md is generated from it, and tests compare the dashboard and the alert rules with it.
+docs/reference/metrics.md is made of it, and the dashboard and the alert rules are held to it.
 """
 
 from __future__ import annotations

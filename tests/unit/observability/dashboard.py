@@ -413,7 +413,7 @@ def document() -> dict[str, Any]:
     return {
         "uid": UID,
         "title": "Barnabas",
-        "description": "Written by scripts/dashboard; docs/metrics.md describes each metric.",
+        "description": "Written by scripts/dashboard; what each metric is, is in docs/reference/metrics.md.",
         "tags": ["barnabas", "kafka"],
         "schemaVersion": 39,
         "version": 1,
