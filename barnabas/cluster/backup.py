@@ -5,11 +5,10 @@
     …
     {"sha256": "…"}
 
-One JSON object a line, in the order of the keys, which are relative to the prefix. A value that is no UTF-8 is given as
-`value_base64` instead. The last line is the SHA-256 of all bytes before it, so that a file that was cut off or has
-rotted is told from a whole one. Fields that are not known are skipped; another `version` means that this page does not
-hold any more. Registrations and the election live under leases, and are left out: they are of processes, not of the
-cluster. Format and use: docs/operate/backup.md.
+One JSON object per line, in the order of the keys, which are relative to the prefix. A value that is not UTF-8 is given
+as `value_base64` instead. The last line is the SHA-256 of all bytes before it, so that a truncated or corrupt file is
+detected. Unknown fields are skipped; another `version` means another format. Registrations and the election are under
+leases, and are left out: they belong to processes, not to the cluster. Format and use: docs/operate/backup.md.
 """
 
 from __future__ import annotations
