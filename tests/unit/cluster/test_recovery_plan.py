@@ -195,7 +195,7 @@ def test_a_topic_that_was_deleted_since_is_left_out() -> None:
     plan = plan_of(backed_up((topic_a(), [partition(0, 1, 2)])), *three())
     assert plan.topics == []
     assert KEYS.topic("a") not in plan.writes
-    assert any("a is in the back-up and on no disk" in note for note in plan.notes)
+    assert any("a is in the backup and on no disk" in note for note in plan.notes)
 
 
 def test_a_topic_that_was_made_anew_since_is_the_new_one() -> None:
