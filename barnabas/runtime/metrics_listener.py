@@ -38,10 +38,8 @@ def bind_metrics(address: str) -> socket.socket | None:
     return bound
 
 
-def told_address(address: str, bound: socket.socket | None, service_address: str) -> str:
-    """Return the advertised address: the listener, with the host of `service_address` ("host:port") if it is bound to
-    all.
-    """
+def advertised_metrics_address(address: str, bound: socket.socket | None, service_address: str) -> str:
+    """Return the address of the metrics for others; a wildcard host is replaced by that of `service_address`."""
     if bound is None:
         return ""
     host = address.rpartition(":")[0]

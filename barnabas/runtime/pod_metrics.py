@@ -36,7 +36,7 @@ class PodMetrics:
         """Add more parts of this process."""
         self._measured += parts
 
-    def add(self, process: int, ask: Callable[[], None]) -> None:
+    def add_process(self, process: int, ask: Callable[[], None]) -> None:
         """Add another process of the pod: `ask` makes it answer by `heard`."""
         self._askable[process] = ask
 

@@ -16,7 +16,7 @@ from barnabas.runtime.config import load_config
 from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics
 from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
@@ -50,7 +50,7 @@ async def run(config: ControllerConfig) -> None:
     keys = Keys(config.etcd_prefix)
     etcd = config.etcd_client()
     metrics_socket = bind_metrics(config.metrics_listeners)
-    metrics_address = told_address(config.metrics_listeners, metrics_socket, config.advertised_address)
+    metrics_address = advertised_metrics_address(config.metrics_listeners, metrics_socket, config.advertised_address)
     record = ControllerRegistration(config.controller_id, uuid.uuid4().hex, config.advertised_address, metrics_address)
     core = Controller(
         keys=keys,

@@ -11,7 +11,7 @@ from barnabas.runtime.allocator import keep_large_buffers
 from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging
 from barnabas.runtime.processes import parent_socket
-from services.gateway.shell import joint
+from services.gateway.shell import processor_ipc
 from services.gateway.shell.processor_host import ProcessorHost
 
 
@@ -29,8 +29,8 @@ async def serve() -> None:
         if host is not None:
             host.acceptor_message(kind, payload, fds)
             return
-        assert kind == joint.SETTINGS, "the settings come first"
-        settings = msgspec.json.decode(payload, type=joint.ProcessorSettings)
+        assert kind == processor_ipc.SETTINGS, "the settings come first"
+        settings = msgspec.json.decode(payload, type=processor_ipc.ProcessorSettings)
         configure_logging(f"gateway/{settings.index}", settings.properties.log_level, settings.properties.log_format)
         host = ProcessorHost(settings, acceptor)
         settled.set()

@@ -18,7 +18,7 @@ from barnabas.runtime.idle import new_event_loop
 from barnabas.runtime.logs import configure_logging, get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics
 from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import IdentityTaken, Registration
@@ -51,7 +51,7 @@ async def serve(config: PurgatoryConfig) -> None:
     add_reflection(server, SERVICE)
     await server.start()
     address = config.advertised_address(port)
-    metrics_address = told_address(config.metrics_listeners, metrics_socket, address)
+    metrics_address = advertised_metrics_address(config.metrics_listeners, metrics_socket, address)
     etcd = config.etcd_client()
     keys = Keys(config.etcd_prefix)
     membership = MembershipClient(etcd, keys, monotonic_ms)

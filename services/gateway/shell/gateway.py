@@ -29,7 +29,7 @@ from barnabas.runtime.config import Loaded
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
 from barnabas.runtime.metrics import MetricsEndpoint
-from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics
 from barnabas.runtime.pod_metrics import PodMetrics
 from barnabas.runtime.process_metrics import measures_of_process
 from barnabas.runtime.registration import Registration
@@ -144,7 +144,9 @@ class Gateway:
         config = self._properties.core_config(self._acceptor.bound_ports)
         addresses = {each.name: f"{each.advertised_host}:{each.advertised_port}" for each in config.listeners}
         first_advertised = next(iter(addresses.values()))
-        metrics_address = told_address(self._properties.metrics_listeners, self._metrics_socket, first_advertised)
+        metrics_address = advertised_metrics_address(
+            self._properties.metrics_listeners, self._metrics_socket, first_advertised
+        )
         return GatewayRegistration(self._properties.gateway_id, incarnation, addresses, ops_address, metrics_address)
 
     def _updated(self, update: UpdateMetadata, message: Message) -> None:

@@ -22,6 +22,7 @@ from barnabas.metrics.family import Measured, Sample
 from barnabas.metrics.request_families import PROCESSOR_IDLE, REQUEST_QUEUE_SIZE, RESPONSE_QUEUE_SIZE
 from barnabas.metrics.snapshot import pack
 from barnabas.runtime.clock import monotonic_ms, monotonic_us
+from barnabas.runtime.collector import COLLECTOR
 from barnabas.runtime.idle import IdlePart, loop_waited_ns
 from barnabas.runtime.large_messages import LARGE_BYTES, over_turns
 from barnabas.runtime.logs import get_logger
@@ -30,7 +31,7 @@ from barnabas.runtime.processes_messages import MessageSocket
 from barnabas.runtime.traces import trace_exporter
 from services.gateway.core.model.outputs import Conversion, Log, LogLevel, Outputs, Trace
 from services.gateway.core.processor import GatewayCore
-from services.gateway.shell import joint
+from services.gateway.shell import processor_ipc
 from services.gateway.shell.client_socket import ClientSocket
 from services.gateway.shell.conversion_worker import ConversionWorker
 from services.gateway.shell.links import Links
@@ -42,7 +43,7 @@ _log = get_logger("gateway.processor")
 class ProcessorHost:
     """Everything of one processor runs on one event loop; only the reading of large metadata awaits."""
 
-    def __init__(self, settings: joint.ProcessorSettings, acceptor: MessageSocket) -> None:
+    def __init__(self, settings: processor_ipc.ProcessorSettings, acceptor: MessageSocket) -> None:
         properties = settings.properties
         core_config = properties.core_config(settings.bound_ports, settings.settings)
         self._core = GatewayCore(core_config, _new_session_id, monotonic_us, secrets.token_bytes)
@@ -73,18 +74,18 @@ class ProcessorHost:
 
     def acceptor_message(self, kind: bytes, payload: bytes, fds: list[int]) -> None:
         match kind:
-            case joint.CONNECTION:
-                self._adopt(msgspec.json.decode(payload, type=joint.Accepted), fds)
-            case joint.METADATA:
+            case processor_ipc.CONNECTION:
+                self._adopt(msgspec.json.decode(payload, type=processor_ipc.Accepted), fds)
+            case processor_ipc.METADATA:
                 self._metadata_came(payload)
-            case joint.ANSWER:
-                call_id, answer = joint.decode_answer(payload)
+            case processor_ipc.ANSWER:
+                call_id, answer = processor_ipc.decode_answer(payload)
                 self._core.controller_answered(call_id, answer, monotonic_ms())
-            case joint.METRICS:
+            case processor_ipc.METRICS:
                 self._tell_metrics()
-            case joint.DRAIN:
+            case processor_ipc.DRAIN:
                 self._core.drain(monotonic_ms())
-                self._loop.call_later(joint.DRAIN_GRACE_MS / 1000, self.drained.set)
+                self._loop.call_later(processor_ipc.DRAIN_GRACE_MS / 1000, self.drained.set)
             case _:
                 _log.error("an unknown message from the acceptor", kind=kind)
         self._schedule_turn()
@@ -92,7 +93,7 @@ class ProcessorHost:
     def _metadata_came(self, payload: bytes) -> None:
         """Apply one update now, or, if it is large or others wait, after them and over several turns."""
         if self._reading_metadata is None and len(payload) < LARGE_BYTES:
-            self._apply_metadata(joint.decode_metadata(payload))
+            self._apply_metadata(processor_ipc.decode_metadata(payload))
             return
         self._unread_metadata.append(payload)
         if self._reading_metadata is None:
@@ -101,7 +102,7 @@ class ProcessorHost:
     async def _read_metadata(self) -> None:
         while self._unread_metadata:
             try:
-                steps = joint.decode_metadata_in_steps(self._unread_metadata.popleft())
+                steps = processor_ipc.decode_metadata_in_steps(self._unread_metadata.popleft())
                 self._apply_metadata(await over_turns(steps))
             except Exception:
                 _log.exception("a metadata update was not applied")
@@ -111,9 +112,9 @@ class ProcessorHost:
     def _apply_metadata(self, update: UpdateMetadata) -> None:
         self._core.metadata_updated(update, monotonic_ms())
         self.links.follow(self._core.image)
-        self._acceptor.send(joint.APPLIED, joint.encode_revision(self._core.image.revision))
+        self._acceptor.send(processor_ipc.APPLIED, processor_ipc.encode_revision(self._core.image.revision))
 
-    def _adopt(self, accepted: joint.Accepted, fds: list[int]) -> None:
+    def _adopt(self, accepted: processor_ipc.Accepted, fds: list[int]) -> None:
         connection_id = accepted.connection_id
         if not fds:
             self._closed_ids.append(connection_id)
@@ -209,6 +210,7 @@ class ProcessorHost:
         self._core.expire(now_ms)
         self._carry_out(self._core.take_outputs())
         self._core.turn_over()
+        COLLECTOR.is_postponed = self._core.holds_long_requests()
         if self._core.metrics.traces:
             self._tell_traces()
         self._set_timer(now_ms)
@@ -224,10 +226,12 @@ class ProcessorHost:
             self.links.send_read(node_id, read)
         for node_id, coordinate in outputs.coordinates:
             self.links.send_coordinate(node_id, coordinate)
-        for pod_id, park in outputs.parks:
+        for pod_id, park in outputs.parks.items():
             self.links.send_park(pod_id, park)
         for call in outputs.controller_calls:
-            self._acceptor.send(joint.CALL, joint.encode_call(call.call_id, call.request, _context(call.trace)))
+            self._acceptor.send(
+                processor_ipc.CALL, processor_ipc.encode_call(call.call_id, call.request, _context(call.trace))
+            )
         for logstore_call in outputs.logstore_calls:
             self.links.send_call(logstore_call)
         for call_id in outputs.logstore_cancels:
@@ -258,7 +262,7 @@ class ProcessorHost:
         for conversion in outputs.conversions:
             self._conversions.submit(conversion)
         if self._closed_ids:
-            self._acceptor.send(joint.CLOSED, joint.encode_ids(self._closed_ids))
+            self._acceptor.send(processor_ipc.CLOSED, processor_ipc.encode_ids(self._closed_ids))
             self._closed_ids = []
 
     def _set_timer(self, now_ms: int) -> None:
@@ -288,7 +292,7 @@ class ProcessorHost:
 
     def _tell_metrics(self) -> None:
         samples = [sample for part in self._measured for sample in part.samples()]
-        self._acceptor.send(joint.METRICS, pack(samples))
+        self._acceptor.send(processor_ipc.METRICS, pack(samples))
 
     def close(self) -> None:
         """Close what is left, without waiting for clients, after reporting the metrics."""

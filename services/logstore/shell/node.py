@@ -26,7 +26,7 @@ from barnabas.runtime.config import Loaded
 from barnabas.runtime.etcd import EtcdUnavailable
 from barnabas.runtime.logs import get_logger
 from barnabas.runtime.membership import MembershipClient
-from barnabas.runtime.metrics_listener import bind_metrics, told_address
+from barnabas.runtime.metrics_listener import advertised_metrics_address, bind_metrics
 from barnabas.runtime.registration import Registration
 from barnabas.runtime.rpc import Health, add_health, add_reflection, create_server, stop_server
 from barnabas.runtime.traces import trace_exporter
@@ -261,7 +261,9 @@ class LogstoreNode:
                 dict(self._full_log_dirs),
                 self._room_changes,
                 self._may_lack_records,
-                told_address(settings.metrics_listeners, self._metrics_socket, settings.data_address(self._data_port)),
+                advertised_metrics_address(
+                    settings.metrics_listeners, self._metrics_socket, settings.data_address(self._data_port)
+                ),
             )
 
         assert self._loop is not None

@@ -1,4 +1,4 @@
-"""The small rooms of the core: deadlines, connection limits, memory, names."""
+"""Deadlines, connection limits, the memory of fetches, names of topics."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Timer:
     def expire(self, now_ms: int) -> None:
         self.fired_ms.append(now_ms)
         if self._again_ms and len(self.fired_ms) < 3:
-            self._deadlines.add(self, now_ms + self._again_ms)
+            self._deadlines.schedule(self, now_ms + self._again_ms)
 
 
 @pytest.mark.parametrize("deadline_ms", [0, 1, 7, 8, 9, 1000, 1001])
 def test_a_deadline_is_never_early_and_a_bucket_late_at_most(deadline_ms: int) -> None:
     deadlines = Deadlines()
     timer = Timer(deadlines)
-    deadlines.add(timer, deadline_ms)
+    deadlines.schedule(timer, deadline_ms)
     due_ms = deadlines.next_deadline_ms()
     assert due_ms is not None
     assert deadline_ms <= due_ms <= deadline_ms + BUCKET_MS
@@ -41,11 +41,11 @@ def test_a_deadline_is_never_early_and_a_bucket_late_at_most(deadline_ms: int) -
 def test_removed_and_moved_deadlines() -> None:
     deadlines = Deadlines()
     removed, moved = Timer(deadlines), Timer(deadlines)
-    deadlines.add(removed, 100)
-    deadlines.add(moved, 100)
-    deadlines.remove(removed)
-    deadlines.remove(removed)
-    deadlines.add(moved, 500)
+    deadlines.schedule(removed, 100)
+    deadlines.schedule(moved, 100)
+    deadlines.unschedule(removed)
+    deadlines.unschedule(removed)
+    deadlines.schedule(moved, 500)
     deadlines.expire(200)
     assert not removed.fired_ms
     assert not moved.fired_ms
@@ -56,7 +56,7 @@ def test_removed_and_moved_deadlines() -> None:
 def test_a_deadline_may_set_itself_again() -> None:
     deadlines = Deadlines()
     timer = Timer(deadlines, again_ms=1)
-    deadlines.add(timer, 10)
+    deadlines.schedule(timer, 10)
     for now_ms in range(0, 100, BUCKET_MS):
         deadlines.expire(now_ms)
     assert timer.fired_ms == [16, 24, 32]
@@ -75,7 +75,7 @@ def test_deadlines_come_in_order() -> None:
             fired.append(self.name)
 
     for name, deadline_ms in (("late", 300), ("early", 100), ("same a", 200), ("same b", 200)):
-        deadlines.add(Named(name), deadline_ms)
+        deadlines.schedule(Named(name), deadline_ms)
     deadlines.expire(1000)
     assert fired == ["early", "same a", "same b", "late"]
 

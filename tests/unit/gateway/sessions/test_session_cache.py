@@ -22,17 +22,17 @@ class Cache:
 
     def create(self, size: int, now_ms: int) -> int:
         """The new session's id, 0 without one."""
-        session = self.sessions.create(partitions_of(size), by_id=False, now_ms=now_ms)
+        session = self.sessions.create_session(partitions_of(size), by_id=False, now_ms=now_ms)
         return 0 if session is None else session.session_id
 
     def use(self, session_id: int, now_ms: int, epoch: int = 1, grown_to: int = 0) -> bool:
-        session = self.sessions.resume(session_id, epoch, by_id=False)
+        session = self.sessions.resume_session(session_id, epoch, by_id=False)
         assert not isinstance(session, ErrorCode)
         session.partitions.update(partitions_of(grown_to))
-        return self.sessions.advance(session, now_ms)
+        return self.sessions.advance_session(session, now_ms)
 
     def has(self, session_id: int) -> bool:
-        return self.sessions.resume(session_id, -7, by_id=False) is not ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        return self.sessions.resume_session(session_id, -7, by_id=False) is not ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_without_room_there_is_no_session_until_one_is_stale() -> None:
@@ -72,11 +72,11 @@ def test_partitions_are_bounded_too() -> None:
 def test_a_session_that_shrinks_makes_room() -> None:
     cache = Cache(partitions=10)
     cache.create(10, 0)
-    session = cache.sessions.resume(1, 1, by_id=False)
+    session = cache.sessions.resume_session(1, 1, by_id=False)
     assert not isinstance(session, ErrorCode)
-    for _ in session.update([], [ForgottenTopic("t", partitions=list(range(8)))]):
+    for _ in session.update_partitions([], [ForgottenTopic("t", partitions=list(range(8)))]):
         pass
-    assert cache.sessions.advance(session, 1)
+    assert cache.sessions.advance_session(session, 1)
     assert cache.sessions.partitions == 2
     assert cache.create(8, 1) == 2
 
@@ -84,8 +84,8 @@ def test_a_session_that_shrinks_makes_room() -> None:
 def test_an_id_in_use_is_not_given_again() -> None:
     ids = iter([7, 7, 7, 8])
     sessions = FetchSessions(10, 10, 1_000, ids.__next__)
-    assert sessions.create(partitions_of(1), by_id=True, now_ms=0) is not None
-    second = sessions.create(partitions_of(1), by_id=True, now_ms=0)
+    assert sessions.create_session(partitions_of(1), by_id=True, now_ms=0) is not None
+    second = sessions.create_session(partitions_of(1), by_id=True, now_ms=0)
     assert second is not None
     assert second.session_id == 8
 
