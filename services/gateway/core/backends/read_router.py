@@ -54,7 +54,7 @@ class PendingRead(Read):
         self.rack_id = rack_id
         self.targets = targets
         self.fetch: ReadOwner | None = fetch
-        """None once nobody waits for it."""
+        """None once the request does not wait for it any more."""
         self.lane = lane
         self.line: OrderedDict[PendingRead, None] | None = None
         """Where it waits, for memory or for credit."""

@@ -298,7 +298,7 @@ class PendingGroupsRequest(PendingRequest, ABC, Generic[Query]):
 
     @abstractmethod
     def fail_queries(self, queries: list[Query], error: int) -> None:
-        """Nobody answers these."""
+        """These are not answered."""
 
     @abstractmethod
     def complete(self) -> None:
